@@ -1,0 +1,69 @@
+"""The values that protocols, hosts and checks share: message identities, messages, views, groups.
+
+Nodes are numbers (1, 2, 3, ...) inside machines and on the wire; the topology knows their names, and everything that
+people read shows names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+NodeNumber = int
+Group = int
+
+NOBODY: NodeNumber = 0
+DEFAULT_GROUP: Group = 1
+_CREATOR_BITS = 32
+
+
+class Mid(msgspec.Struct, frozen=True, order=True, array_like=True, gc=False):
+    """The identity of a message: who wrote it, its number, and which life of the writer numbered it."""
+
+    sender: NodeNumber
+    seqno: int
+    incarnation: int = 0
+
+    def text(self, name: Callable[[NodeNumber], str] = str) -> str:
+        """`B3`, or `B3~2` in the second life of B."""
+        life = f"~{self.incarnation}" if self.incarnation else ""
+        return f"{name(self.sender)}{self.seqno}{life}"
+
+
+UNNUMBERED = Mid(NOBODY, 0)
+
+
+class Message(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What an application submits and gets delivered.
+
+    `parent` is the message that this one answers (None: it answers nothing). `to` lists the addressed nodes where that
+    is not simply the whole group. `mid` is UNNUMBERED until a machine accepts the message.
+    """
+
+    mid: Mid = UNNUMBERED
+    group: Group = DEFAULT_GROUP
+    payload: bytes = b""
+    parent: Mid | None = None
+    to: tuple[NodeNumber, ...] | None = None
+
+
+class View(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One membership of a group. `local` marks a view that nobody agreed on: what this node happens to know."""
+
+    group: Group
+    number: int
+    members: tuple[NodeNumber, ...]
+    stations: tuple[NodeNumber, ...] = ()
+    local: bool = False
+
+
+def created_group(counter: int, creator: NodeNumber) -> Group:
+    """The identity of the counter-th group that `creator` made; unique without any agreement."""
+    return counter << _CREATOR_BITS | creator
+
+
+def group_text(group: Group, name: Callable[[NodeNumber], str] = str) -> str:
+    """`1.C` for a group that C created, plain `1` for one that the experiment declares."""
+    counter, creator = group >> _CREATOR_BITS, group & (1 << _CREATOR_BITS) - 1
+    return f"{counter}.{name(creator)}" if counter else str(creator)
