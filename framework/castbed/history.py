@@ -44,7 +44,8 @@ class LocalEvent(msgspec.Struct, frozen=True, gc=False):
     Which fields say something depends on the kind: SUBMIT, REFUSE, HOLD and DELIVER have a message (`group`, `mid`,
     `parent`, `size`, `digest`, for HOLD `waiting_for`, for SUBMIT `to` when it is not the whole group), VIEW has
     `group`, `number`, `members`, `stations`, `local`, ATTACH has `peer`, JOIN and LEAVE `group`, DROP and NOTE `text`.
-    RESTART has `number` 1 when the node's storage survived, else 0.
+    RESTART has `number` 1 when the node's storage survived, else 0. A CRASH ends all memberships; after a RESTART the
+    JOIN events come again. Static groups leave JOIN events at the start of each member.
     """
 
     node: NodeNumber
@@ -86,6 +87,7 @@ class RunIdentity(msgspec.Struct, frozen=True):
     model: str = "broadcast"
     names: tuple[str, ...] = ()
     roles: tuple[str, ...] = ()
+    guarantees: tuple[str, ...] = ()
 
     def name(self, number: NodeNumber) -> str:
         return self.names[number - 1] if 0 < number <= len(self.names) else f"#{number}"

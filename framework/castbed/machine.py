@@ -119,6 +119,9 @@ class Machine:
     def view_changed(self, view: View) -> None:
         """The membership below installed `view`."""
 
+    def part_installed(self, key: Hashable, view: View) -> None:
+        """The part under `key` installed `view`."""
+
     # --- asks ------------------------------------------------------------------------------------------------------
 
     def send(self, to: NodeNumber, packet: Packet) -> None:
@@ -156,6 +159,9 @@ class Machine:
 
     def install(self, view: View) -> None:
         self._actions.append(do.Install(view))
+        if self._owner is not None:
+            owner, key = self._owner
+            owner.part_installed(key, view)
 
     def persist(self, key: str, value: Any) -> None:
         self._actions.append(do.Persist(self.context.prefix + key, value))

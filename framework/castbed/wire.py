@@ -1,7 +1,7 @@
 """The frame: a fixed header, then the body (control information), then the payload.
 
 The header has fixed offsets, so that a vectorised reader takes columns straight from the bytes and the size of the
-control information is known without decoding anything. HEADER_FIELDS is the one definition; the dissectors are made from it.
+control information is known without decoding anything. HEADER_FIELDS is the definition that dissectors are made from.
 Decoding is total: whatever the bytes, the result is a packet or a PeerError, and sizes are checked before parsing.
 """
 

@@ -1,0 +1,99 @@
+"""Puts declarations together: the machine that one node runs, and the codec of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import msgspec
+
+from castbed.context import Context
+from castbed.declarations import Membership, Protocol, Variant
+from castbed.errors import ConfigurationError
+from castbed.machine import Machine
+from castbed.packets import Command
+from castbed.values import Message, NodeNumber, View
+from castbed.wire import Codec
+
+
+class Chosen(msgspec.Struct, frozen=True):
+    """A protocol as an experiment wants it: variant, options, and the membership below it."""
+
+    protocol: Protocol
+    variant_name: str
+    options: Any
+    membership: Membership | None = None
+    membership_options: Any = None
+
+    @property
+    def variant(self) -> Variant:
+        return self.protocol.variants[self.variant_name]
+
+    @property
+    def commands(self) -> tuple[type[Command], ...]:
+        below = self.membership.commands if self.stacked and self.membership else ()
+        return self.protocol.commands + below
+
+    @property
+    def stacked(self) -> bool:
+        """Whether a membership machine of its own runs below the protocol."""
+        brought = self.protocol.membership is not None
+        return not brought and self.membership is not None and self.membership.machine is not None
+
+    def codec(self) -> Codec:
+        families = {self.protocol.name: self.protocol.packets}
+        if self.stacked and self.membership:
+            families[self.membership.name] = self.membership.packets
+        return Codec(families)
+
+    def machine(self, context: Context) -> Machine:
+        """The machine of the node that `context` is for."""
+        roles = self.variant.roles
+        if context.role not in roles:
+            known = ", ".join(sorted(roles))
+            raise ConfigurationError("topology", f"{self.protocol.name} has no role {context.role!r} (it has: {known})")
+        if not self.stacked:
+            return roles[context.role](context, self.options)
+        return Stack(context, self)
+
+
+def choose(
+    protocol: Protocol, variant: str | None = None, options: Any = None, membership: Membership | None = None
+) -> Chosen:
+    """A protocol with defaults filled in; an unknown variant is a configuration error."""
+    name = variant or protocol.default_variant
+    if name not in protocol.variants:
+        known = ", ".join(protocol.variants)
+        raise ConfigurationError("protocol.variant", f"{protocol.name} has no variant {name!r} (it has: {known})")
+    below = membership.options() if membership is not None else None
+    return Chosen(protocol, name, options if options is not None else protocol.options(), membership, below)
+
+
+class Stack(Machine):
+    """A protocol over a membership: the views that the membership installs reach the protocol in the same step."""
+
+    def __init__(self, context: Context, chosen: Chosen) -> None:
+        super().__init__(context)
+        assert chosen.membership is not None
+        assert chosen.membership.machine is not None
+        self.membership = self.part("membership", chosen.membership.machine, chosen.membership_options)
+        self.protocol = self.part("protocol", chosen.variant.roles[context.role], chosen.options)
+
+    def started(self) -> None:
+        self.membership.started()
+        self.protocol.started()
+
+    def submitted(self, message: Message) -> None:
+        self.protocol.submitted(message)
+
+    def attached(self, station: NodeNumber) -> None:
+        self.membership.attached(station)
+        self.protocol.attached(station)
+
+    def detached(self) -> None:
+        self.membership.detached()
+        self.protocol.detached()
+
+    def part_installed(self, key: Hashable, view: View) -> None:
+        if key == "membership":
+            self.protocol.view_changed(view)
