@@ -59,6 +59,10 @@ class Application:
         self.now = 0
         self._wishes: list[Wish] = []
 
+    def listens(self) -> bool:
+        """Whether this program wants to see deliveries; asked once, when the node starts."""
+        return type(self).delivered is not Application.delivered
+
     # --- handlers ----------------------------------------------------------------------------------------------------
 
     def started(self) -> None:
@@ -69,6 +73,12 @@ class Application:
 
     def refused(self, message: Message, reason: str) -> None:
         """A message of ours was not taken."""
+
+    def joined(self, group: Group) -> None:
+        """This node is a member of the group from now on."""
+
+    def left(self, group: Group) -> None:
+        """This node is no longer a member of the group."""
 
     def delivered(self, message: Message) -> None:
         """The protocol delivered a message."""

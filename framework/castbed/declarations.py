@@ -49,7 +49,9 @@ class Protocol(msgspec.Struct, frozen=True):
     """A protocol plugin.
 
     `packets` are all packet types that its machines send, `commands` all that its applications may ask. `membership`
-    names the membership plugin that the protocol brings along itself; None lets the experiment choose one.
+    names the membership plugin that the protocol brings along itself; None lets the experiment choose one. `exercise`
+    is the part of an experiment (workload, application, groups) that makes the protocol show what it does; the
+    conformance kit completes it with sizes and faults.
     """
 
     name: str
@@ -61,6 +63,7 @@ class Protocol(msgspec.Struct, frozen=True):
     options: type[msgspec.Struct] = NoOptions
     commands: tuple[type[Command], ...] = ()
     membership: str | None = None
+    exercise: Mapping[str, Any] = {}
 
     @property
     def default_variant(self) -> str:

@@ -15,8 +15,24 @@ from typing import Any, ClassVar, TypeVar
 
 import msgspec
 
-from castbed import actions as do
-from castbed.actions import Action
+from castbed.actions import (
+    Accept,
+    Action,
+    Broadcast,
+    CancelTimer,
+    Deliver,
+    Hold,
+    Install,
+    Join,
+    Leave,
+    Multicast,
+    Note,
+    Persist,
+    Refuse,
+    Send,
+    SetTimer,
+    Tell,
+)
 from castbed.context import Context
 from castbed.errors import ContractError, PeerError
 from castbed.events import Event, TimerName
@@ -29,6 +45,7 @@ M = TypeVar("M", bound="Machine")
 
 NOTHING: tuple[Action, ...] = ()
 _NAMED = ("started", "submitted", "expired", "attached", "detached", "view_changed")
+_WITHOUT_ARGUMENT = ("started", "detached")
 
 
 def on(*types: type[Packet] | type[Command]) -> Callable[[H], H]:
@@ -39,6 +56,14 @@ def on(*types: type[Packet] | type[Command]) -> Callable[[H], H]:
         return handler
 
     return mark
+
+
+def _given_nothing(handler: Handler) -> Handler:
+    return lambda first, second: handler()
+
+
+def _given_one(handler: Handler) -> Handler:
+    return lambda first, second: handler(first)
 
 
 class Machine:
@@ -65,8 +90,18 @@ class Machine:
         self._accepted = 0
         self._owner: tuple[Machine, Hashable] | None = None
         self._parts: dict[Hashable, Machine] = {}
-        self._handlers: dict[Hashable, Handler] = {key: getattr(self, n) for key, n in self._handler_names.items()}
-        self._handlers["expired"] = self._expired
+        self._handlers: dict[Hashable, Handler] = self._bound_handlers()
+
+    def _bound_handlers(self) -> dict[Hashable, Handler]:
+        """Each handler as `step` calls it: with what the event carries first and second."""
+        bound = {key: getattr(self, name) for key, name in self._handler_names.items()}
+        bound["expired"] = self._expired
+        for key, handler in bound.items():
+            if not isinstance(key, type):
+                bound[key] = _given_nothing(handler) if key in _WITHOUT_ARGUMENT else _given_one(handler)
+            elif issubclass(key, Command):
+                bound[key] = _given_one(handler)
+        return bound
 
     # --- the door --------------------------------------------------------------------------------------------------
 
@@ -75,21 +110,24 @@ class Machine:
         self.now = now
         if self._parts:
             self._tell_time(now)
-        collected = self._actions
         try:
-            self._handlers[event.key](*event.args)
+            self._handlers[event.key](event.first, event.second)
         except PeerError:
-            collected.clear()
+            self._actions.clear()
             raise
         except KeyError as error:
-            collected.clear()
+            self._actions.clear()
             if event.key in self._handlers:
                 raise
             raise self._nobody_handles(event) from error
-        if not collected:
+        asked = self._actions
+        if not asked:
             return NOTHING
-        asked = collected[:]
-        collected.clear()
+        if self._parts:  # parts hold on to the same list
+            asked = asked[:]
+            self._actions.clear()
+        else:
+            self._actions = []
         return asked
 
     def _nobody_handles(self, event: Event) -> PeerError | ContractError:
@@ -125,13 +163,13 @@ class Machine:
     # --- asks ------------------------------------------------------------------------------------------------------
 
     def send(self, to: NodeNumber, packet: Packet) -> None:
-        self._actions.append(do.Send(to, packet))
+        self._actions.append(Send(to, packet))
 
     def multicast(self, to: Sequence[NodeNumber], packet: Packet) -> None:
-        self._actions.append(do.Multicast(tuple(to), packet))
+        self._actions.append(Multicast(tuple(to), packet))
 
     def broadcast(self, packet: Packet) -> None:
-        self._actions.append(do.Broadcast(packet))
+        self._actions.append(Broadcast(packet))
 
     def accept(self, message: Message, mid: Mid | None = None) -> Message:
         """Take responsibility for a submitted message; numbers it 1, 2, 3, ... unless the protocol gives `mid`."""
@@ -139,44 +177,44 @@ class Machine:
             self._accepted += 1
             mid = Mid(self.me, self._accepted, self.context.incarnation)
         numbered = msgspec.structs.replace(message, mid=mid)
-        self._actions.append(do.Accept(numbered))
+        self._actions.append(Accept(numbered))
         return numbered
 
     def refuse(self, message: Message, reason: str) -> None:
-        self._actions.append(do.Refuse(message, reason))
+        self._actions.append(Refuse(message, reason))
 
     def deliver(self, message: Message) -> None:
-        self._actions.append(do.Deliver(message))
+        self._actions.append(Deliver(message))
 
     def hold(self, message: Message, waiting_for: Sequence[Mid]) -> None:
-        self._actions.append(do.Hold(message, tuple(waiting_for)))
+        self._actions.append(Hold(message, tuple(waiting_for)))
 
     def set_timer(self, name: TimerName, delay: int) -> None:
-        self._actions.append(do.SetTimer(self._outer_timer(name), delay))
+        self._actions.append(SetTimer(self._outer_timer(name), delay))
 
     def cancel_timer(self, name: TimerName) -> None:
-        self._actions.append(do.CancelTimer(self._outer_timer(name)))
+        self._actions.append(CancelTimer(self._outer_timer(name)))
 
     def install(self, view: View) -> None:
-        self._actions.append(do.Install(view))
+        self._actions.append(Install(view))
         if self._owner is not None:
             owner, key = self._owner
             owner.part_installed(key, view)
 
     def persist(self, key: str, value: Any) -> None:
-        self._actions.append(do.Persist(self.context.prefix + key, value))
+        self._actions.append(Persist(self.context.prefix + key, value))
 
     def join(self, group: Group) -> None:
-        self._actions.append(do.Join(group))
+        self._actions.append(Join(group))
 
     def leave(self, group: Group) -> None:
-        self._actions.append(do.Leave(group))
+        self._actions.append(Leave(group))
 
     def tell(self, notice: Notice) -> None:
-        self._actions.append(do.Tell(notice))
+        self._actions.append(Tell(notice))
 
     def note(self, what: str, about: Mid | None = None, group: Group = 0) -> None:
-        self._actions.append(do.Note(what, about, group))
+        self._actions.append(Note(what, about, group))
 
     # --- composition -----------------------------------------------------------------------------------------------
 

@@ -31,7 +31,8 @@ def _held(node: NodeNumber, at: int, action: do.Hold) -> LocalEvent:
     return _about(Kind.HOLD, node, at, action.message, waiting_for=action.waiting_for)
 
 
-def _delivered(node: NodeNumber, at: int, action: do.Deliver) -> LocalEvent:
+def delivered(node: NodeNumber, at: int, action: do.Deliver) -> LocalEvent:
+    """The record of a delivery."""
     return _about(Kind.DELIVER, node, at, action.message)
 
 
@@ -59,7 +60,7 @@ _RECORDED: dict[type[Action], Callable[[NodeNumber, int, Any], LocalEvent]] = {
     do.Accept: _submitted,
     do.Refuse: _refused,
     do.Hold: _held,
-    do.Deliver: _delivered,
+    do.Deliver: delivered,
     do.Install: _installed,
     do.Join: _joined,
     do.Leave: _left,

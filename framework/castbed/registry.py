@@ -39,14 +39,17 @@ class PluginProblem(msgspec.Struct, frozen=True):
 class Register(Generic[D]):
     """All declarations of one kind; hooks add to it."""
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, declared_as: type[D]) -> None:
         self.kind = kind
+        self._declared_as: type[D] = declared_as
         self.distribution = ""
         self._declared: dict[str, D] = {}
         self._distributions: dict[str, str] = {}
 
     def add(self, declaration: D) -> None:
         """Add one declaration; a name that is taken or a declaration that makes no sense is refused."""
+        if not isinstance(declaration, self._declared_as):
+            raise TypeError(f"expected a {self._declared_as.__name__}, got {type(declaration).__name__}")
         name = declaration.name
         if name in self._declared:
             raise ValueError(f"{self.kind} {name!r} exists already, from {self._distributions[name]}")
@@ -84,12 +87,12 @@ class Registry:
     """Everything that is installed: one register per kind of plugin, and the plugins that failed."""
 
     def __init__(self) -> None:
-        self.protocols: Register[Protocol] = Register("protocol")
-        self.memberships: Register[Membership] = Register("membership")
-        self.transports: Register[Transport] = Register("transport")
-        self.checks: Register[Check] = Register("check")
-        self.workloads: Register[Workload] = Register("workload")
-        self.applications: Register[ApplicationPlugin] = Register("application")
+        self.protocols: Register[Protocol] = Register("protocol", Protocol)
+        self.memberships: Register[Membership] = Register("membership", Membership)
+        self.transports: Register[Transport] = Register("transport", Transport)
+        self.checks: Register[Check] = Register("check", Check)
+        self.workloads: Register[Workload] = Register("workload", Workload)
+        self.applications: Register[ApplicationPlugin] = Register("application", ApplicationPlugin)
         self.problems: list[PluginProblem] = []
 
     def registers(self) -> Mapping[str, Register[Any]]:
@@ -113,7 +116,7 @@ class Registry:
             for hook, register in self.registers().items():
                 register.distribution = distribution
                 getattr(manager.hook, hook)(register=register)
-        except Exception as error:  # whatever a third party's code raises must not break the others
+        except (Exception, SystemExit) as error:  # whatever a third party's code raises must not break the others
             for hook, register in self.registers().items():
                 register.forget(register.names() - before[hook])
             self.problems.append(PluginProblem(name, distribution, _said(error)))
@@ -170,8 +173,6 @@ def _validate(declaration: object) -> None:
     elif isinstance(declaration, Membership | Transport):
         wanted = declaration.needs if isinstance(declaration, Membership) else declaration.offers
         _known_needs(declaration.name, wanted)
-    elif not isinstance(declaration, Check | Workload | ApplicationPlugin):
-        raise TypeError(f"expected a declaration, got {type(declaration).__name__}")
 
 
 def _validate_protocol(protocol: Protocol) -> None:

@@ -7,6 +7,7 @@ Four system models: `broadcast` (equal nodes on one shared air), `cellular` (sta
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 
 import msgspec
 
@@ -24,7 +25,7 @@ class Node(msgspec.Struct, frozen=True):
     role: str
 
 
-class Topology(msgspec.Struct, frozen=True):
+class Topology(msgspec.Struct, frozen=True, dict=True):
     """The static shape of a network; attachments are where the mobile hosts start.
 
     `fixed` nodes have wires to each other. Every air cell is either the one shared medium (`stations` is empty) or
@@ -41,7 +42,7 @@ class Topology(msgspec.Struct, frozen=True):
 
     def numbers(self, role: str | None = None) -> tuple[NodeNumber, ...]:
         """The numbers of all nodes, or of those in one role."""
-        return tuple(node.number for node in self.nodes if role is None or node.role == role)
+        return self._by_role.get(role, ())
 
     def node(self, number: NodeNumber) -> Node:
         return self.nodes[number - 1]
@@ -52,10 +53,22 @@ class Topology(msgspec.Struct, frozen=True):
 
     def number(self, name: str) -> NodeNumber:
         """The number of the node of this name; KeyError when there is none."""
+        return self._by_name[name]
+
+    @cached_property
+    def _by_name(self) -> dict[str, NodeNumber]:
+        return {node.name: node.number for node in self.nodes}
+
+    @cached_property
+    def _by_role(self) -> dict[str | None, tuple[NodeNumber, ...]]:
+        found: dict[str | None, list[NodeNumber]] = {None: []}
         for node in self.nodes:
-            if node.name == name:
-                return node.number
-        raise KeyError(name)
+            found[None].append(node.number)
+            found.setdefault(node.role, []).append(node.number)
+        return {role: tuple(numbers) for role, numbers in found.items()}
+
+    def has(self, name: str) -> bool:
+        return name in self._by_name
 
     def role(self, number: NodeNumber) -> str:
         return self.nodes[number - 1].role

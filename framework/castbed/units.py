@@ -15,7 +15,16 @@ T = TypeVar("T")
 _QUANTITY = re.compile(r"^\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z/]*)\s*$")
 
 
-class Quantity(int):
+class Written:
+    """Base of values that configurations write as text (or in any other plain form) and `parse` reads."""
+
+    @classmethod
+    def parse(cls, written: object) -> Any:
+        """Read it; ValueError says what was expected."""
+        raise NotImplementedError
+
+
+class Quantity(int, Written):
     """A whole number that is written with a unit."""
 
     units: Mapping[str, int] = {}
@@ -67,8 +76,8 @@ def show_duration(nanoseconds: int) -> str:
     return f"{nanoseconds}ns"
 
 
-def _decode_quantity(kind: type, written: object) -> object:
-    if issubclass(kind, Quantity):
+def _read(kind: type, written: object) -> object:
+    if issubclass(kind, Written):
         return kind.parse(written)
     raise NotImplementedError(f"no way to read a {kind.__name__} from a configuration")
 
@@ -76,7 +85,7 @@ def _decode_quantity(kind: type, written: object) -> object:
 def convert(value: Any, to: type[T], path: str = "") -> T:
     """Turn plain TOML data into `to`; every mistake becomes a ConfigurationError that names the key."""
     try:
-        return msgspec.convert(value, to, dec_hook=_decode_quantity)
+        return msgspec.convert(value, to, dec_hook=_read)
     except msgspec.ValidationError as error:
         raise _explained(str(error), path) from None
 

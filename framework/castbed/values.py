@@ -63,6 +63,17 @@ def created_group(counter: int, creator: NodeNumber) -> Group:
     return counter << _CREATOR_BITS | creator
 
 
+def parse_group(text: str, number: Callable[[str], NodeNumber]) -> Group:
+    """The group that `group_text` shows as `text`; ValueError when it shows none so."""
+    counter, dot, creator = text.partition(".")
+    if not counter.isdigit() or (dot and not creator):
+        raise ValueError(f"{text!r} is no group: write `1`, or `1.C` for the first group that C created")
+    try:
+        return created_group(int(counter), number(creator)) if dot else int(counter)
+    except KeyError:
+        raise ValueError(f"{text!r} is no group: there is no node {creator!r}") from None
+
+
 def group_text(group: Group, name: Callable[[NodeNumber], str] = str) -> str:
     """`1.C` for a group that C created, plain `1` for one that the experiment declares."""
     counter, creator = group >> _CREATOR_BITS, group & (1 << _CREATOR_BITS) - 1

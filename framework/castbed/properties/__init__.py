@@ -1,20 +1,11 @@
-"""Guarantees as code: each property is a function of a history that returns its violations."""
+"""Guarantees as code: each property is a function of a history that returns its violations.
+
+`castbed.properties.facts` defines the words that the properties use: member, stays, present, memory, addressed.
+"""
 
 from __future__ import annotations
 
-import msgspec
+from castbed.properties.base import VIOLATIONS_MAX, Property, Violation
+from castbed.properties.catalogue import CHECKS, check
 
-from castbed.declarations import Check
-from castbed.history import LocalEvent
-
-
-class Violation(msgspec.Struct, frozen=True):
-    """One way in which a history breaks a property: the witness, in words and as the events that show it."""
-
-    property: str
-    words: str
-    events: tuple[LocalEvent, ...]
-    kind: str = ""
-
-
-CHECKS: tuple[Check, ...] = ()
+__all__ = ["CHECKS", "VIOLATIONS_MAX", "Property", "Violation", "check"]

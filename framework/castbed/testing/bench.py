@@ -25,13 +25,24 @@ from castbed.assembly import Chosen, choose
 from castbed.context import Context
 from castbed.declarations import Membership, Protocol
 from castbed.errors import PeerError
-from castbed.events import Asked, Attached, Detached, Event, Expired, Received, Started, Submitted, TimerName
+from castbed.events import (
+    Asked,
+    Attached,
+    Detached,
+    Event,
+    Expired,
+    Received,
+    Started,
+    Submitted,
+    TimerName,
+    ViewChanged,
+)
 from castbed.history import History, Kind, LocalEvent, RunIdentity
 from castbed.machine import Machine
 from castbed.packets import Command, Notice, Packet
 from castbed.recording import local_event
 from castbed.topology import Topology
-from castbed.values import DEFAULT_GROUP, NOBODY, Group, Message, Mid, NodeNumber
+from castbed.values import DEFAULT_GROUP, NOBODY, Group, Message, Mid, NodeNumber, View
 
 SETTLE_STEPS_MAX = 100_000  # more than any test needs: two machines that answer each other for ever end here
 
@@ -93,8 +104,21 @@ class Bench:
             if number in members:
                 self.events.append(LocalEvent(number, self.now, Kind.JOIN, group))
         did = list(self.step(node, Started()))
+        did += self._static_views(node, number)
         station = self._cells.get(number)
         return did + list(self.step(node, Attached(station))) if station else did
+
+    def _static_views(self, node: str, number: NodeNumber) -> list[Action]:
+        """Without a membership machine, the groups of the topology are the views."""
+        if self.chosen.protocol.membership is not None or self.chosen.stacked:
+            return []
+        did: list[Action] = []
+        for group, members in self.topology.groups.items():
+            if number in members:
+                view = View(group, 0, members)
+                self.events.append(LocalEvent(number, self.now, Kind.VIEW, group, members=members))
+                did += self.step(node, ViewChanged(view))
+        return did
 
     def crash(self, node: str, keep_storage: bool = True) -> None:
         """Stop a node: its machine, timers and the copies on their way to it are gone."""

@@ -1,0 +1,162 @@
+"""All commands on one page. What they do is imported when they are called, so that `--help` stays quick."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from castbed.errors import CastbedError
+
+app = typer.Typer(
+    name="castbed",
+    help="Run protocols for ordered, reliable group communication, and check what they promise.",
+    epilog="Start with: castbed run examples/two-questions.toml",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Experiment = Annotated[Path, typer.Argument(help="The experiment, a TOML file.", metavar="EXPERIMENT")]
+RunDirectory = Annotated[Path, typer.Argument(help="A run directory, or its captures.", metavar="DIR")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of words.")]
+Seed = Annotated[int | None, typer.Option(help="The seed: same seed, same run. Default: the experiment's.")]
+Out = Annotated[Path | None, typer.Option(help="The run directory itself. Default: castbed-runs/NAME-SEED.")]
+Variant = Annotated[str | None, typer.Option(help="The protocol's variant, for example published or repaired.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"castbed {version('castbed')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None: ...
+
+
+@app.command()
+def run(
+    experiment: Experiment,
+    seed: Seed = None,
+    out: Out = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Change a key: --set faults.loss=0.1 (any number of times).", metavar="KEY=VALUE"),
+    ] = None,
+    json: Json = False,
+    captures: Annotated[
+        bool, typer.Option("--captures/--no-captures", help="Without captures: counters only, no verdicts, faster.")
+    ] = True,
+) -> None:
+    """Run an experiment and check every property that its protocol guarantees.
+
+    Exit code 0: all hold. 1: a property is violated, or a fault never took effect. 2: the experiment is wrong. 3: this
+    machine lacks something.
+    """
+    from castbed_testbed.cli.running import run_command
+
+    raise typer.Exit(run_command(experiment, seed, out, settings or [], json, captures))
+
+
+@app.command()
+def rerun(directory: RunDirectory, out: Out = None, json: Json = False) -> None:
+    """Repeat a run exactly, and say whether every capture came out byte for byte the same.
+
+    The repetition goes to DIR-rerun unless --out says otherwise.
+    """
+    from castbed_testbed.cli.running import rerun_command
+
+    raise typer.Exit(rerun_command(directory, out, json))
+
+
+@app.command()
+def check(
+    directory: RunDirectory,
+    properties: Annotated[
+        list[str] | None,
+        typer.Option("--property", help="Check this property instead of the guaranteed ones (any number of times)."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Judge captures that exist: the properties that their protocol guarantees, or the ones you name."""
+    from castbed_testbed.cli.running import check_command
+
+    raise typer.Exit(check_command(directory, properties or None, json))
+
+
+@app.command()
+def plugins(json: Json = False) -> None:
+    """List everything that is installed: protocols, memberships, transports, checks, workloads, applications."""
+    from castbed_testbed.cli.plugins import plugins_command
+
+    raise typer.Exit(plugins_command(json))
+
+
+@app.command()
+def conform(
+    protocol: Annotated[str, typer.Argument(help="The name of an installed protocol.", metavar="PROTOCOL")],
+    variant: Variant = None,
+    runs: Annotated[int, typer.Option(help="How many random runs.", min=1)] = 100,
+    seed: Annotated[int, typer.Option(help="The seed of the first run.", min=0)] = 1,
+    json: Json = False,
+) -> None:
+    """Test a protocol against its own declaration: many random runs with every fault that it claims to stand.
+
+    Also: it is deterministic, its packets survive the wire, and no malformed frame disturbs it.
+    """
+    from castbed_testbed.cli.conforming import conform_command
+
+    raise typer.Exit(conform_command(protocol, variant, runs, seed, json))
+
+
+@app.command("new-plugin")
+def new_plugin(
+    name: Annotated[str, typer.Argument(help="Lower-case letters, digits and hyphens.", metavar="NAME")],
+    directory: Annotated[Path | None, typer.Option("--out", help="Where to write it. Default: ./NAME.")] = None,
+) -> None:
+    """Write a complete plugin project with a small working protocol, whose tests pass at once."""
+    from castbed_testbed.cli.plugins import new_plugin_command
+
+    raise typer.Exit(new_plugin_command(name, directory))
+
+
+@app.command()
+def dissector(
+    out: Annotated[Path | None, typer.Option(help="Write to this file. Default: stdout.")] = None,
+) -> None:
+    """Print the Wireshark dissector for captures of all installed protocols.
+
+    Use it with: tshark -X lua_script:castbed.lua -r captures/A.pcapng
+    """
+    from castbed_testbed.cli.plugins import dissector_command
+
+    raise typer.Exit(dissector_command(out))
+
+
+@app.command()
+def doctor(json: Json = False) -> None:
+    """Look at this machine: what is there, what is missing, what each thing is for."""
+    from castbed_testbed.cli.doctor import doctor_command
+
+    raise typer.Exit(doctor_command(json))
+
+
+def main() -> None:
+    """The `castbed` command; every error that Castbed raises on purpose becomes one sentence on stderr."""
+    try:
+        app()
+    except CastbedError as error:
+        print(f"castbed: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        print("castbed: interrupted", file=sys.stderr)
+        sys.exit(130)

@@ -1,0 +1,36 @@
+"""The pytest plugin that comes with Castbed: the conformance kit as a fixture, for our plugins and everybody else's.
+
+def test_it_keeps_its_promises(castbed_conform):
+    castbed_conform("my-protocol")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+RUNS = 25
+Conform = Callable[..., None]
+
+
+@pytest.fixture
+def castbed_conform() -> Conform:
+    """Fails the test unless the named protocol (and variant) conforms; `runs` and `seed` choose the trials."""
+    from castbed.diagram import explain
+
+    from castbed.registry import load_registry
+    from castbed_testbed.conformance import conform
+
+    def conforms(protocol: str, variant: str | None = None, runs: int = RUNS, seed: int = 1) -> None:
+        report = conform(load_registry(), protocol, variant, runs, seed)
+        if not report.failures:
+            return
+        words = list(report.failures)
+        if report.failed_trial is not None:
+            trial = report.failed_trial
+            words += [explain(trial.history, found[0]) for found in trial.violations.values() if found]
+            words += ["The experiment:", trial.loaded.toml()]
+        pytest.fail("\n".join(words), pytrace=False)
+
+    return conforms

@@ -1,0 +1,245 @@
+"""What happens to which node when: the timed faults of an experiment and its mobility, resolved to node numbers.
+
+Random faults are drawn here, from the seed, so that a schedule is a plain list of things to do, the same on every host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from random import Random
+
+import msgspec
+
+from castbed.errors import ConfigurationError
+from castbed.packets import Command, command_name
+from castbed.topology import Topology
+from castbed.units import convert
+from castbed.values import NOBODY, NodeNumber
+from castbed_testbed import faults as wanted
+from castbed_testbed.experiment import Experiment
+from castbed_testbed.networks import node_number
+
+Pair = tuple[NodeNumber, NodeNumber]
+
+
+class Happening(msgspec.Struct, frozen=True):
+    """Something that is done to one node at one time. `fault` is the name under which it is counted."""
+
+    at: int
+    fault: str
+    node: NodeNumber
+
+
+class CrashNode(Happening, frozen=True):
+    """Stop the node."""
+
+
+class RestartNode(Happening, frozen=True):
+    """Start the node again."""
+
+    storage: bool = True
+
+
+class MoveNode(Happening, frozen=True):
+    """Detach the node, and attach it to `station` if there is one (NOBODY: to the shared air when `attach`)."""
+
+    attach: bool = True
+    station: NodeNumber = NOBODY
+
+
+class AskNode(Happening, frozen=True):
+    """Have the node's protocol do something."""
+
+    command: Command = Command()
+
+
+class Block(msgspec.Struct, frozen=True):
+    """No copy gets from `source` to `target` from `start` until `end`."""
+
+    source: NodeNumber
+    target: NodeNumber
+    start: int
+    end: int
+    fault: str
+
+
+class Schedule(msgspec.Struct, frozen=True):
+    """All happenings in order of time, and all blocked directions."""
+
+    happenings: tuple[Happening, ...]
+    blocks: tuple[Block, ...]
+
+
+def build_schedule(experiment: Experiment, topology: Topology, commands: tuple[type[Command], ...]) -> Schedule:
+    """Resolve names and draw what is random."""
+    draw = _Drawn(experiment, topology)
+    happenings = [
+        *_listed(experiment.faults, topology, commands),
+        *draw.absences(),
+        *draw.crashes(),
+        *draw.moves(),
+    ]
+    blocks = [*_cuts(experiment.faults, topology), *_partitions(experiment.faults, topology), *draw.partitions()]
+    return Schedule(tuple(sorted(happenings, key=lambda happening: happening.at)), tuple(blocks))
+
+
+def _listed(faults: wanted.Faults, topology: Topology, commands: tuple[type[Command], ...]) -> Iterable[Happening]:
+    for at, crash in enumerate(faults.crashes):
+        yield CrashNode(crash.at, "crashes", node_number(topology, crash.node, f"faults.crashes[{at}].node"))
+    for at, restart in enumerate(faults.restarts):
+        node = node_number(topology, restart.node, f"faults.restarts[{at}].node")
+        yield RestartNode(restart.at, "restarts", node, restart.storage)
+    for at, absence in enumerate(faults.absences):
+        node = node_number(topology, absence.node, f"faults.absences[{at}].node")
+        _check_span(absence.start, absence.end, f"faults.absences[{at}]")
+        yield from _absence(node, absence.start, absence.end, "absences", topology)
+    for at, handoff in enumerate(faults.handoffs):
+        yield _handoff(handoff, topology, f"faults.handoffs[{at}]")
+    for verb, listed in (("join", faults.joins), ("leave", faults.leaves)):
+        for at, change in enumerate(listed):
+            yield _membership(verb, change, topology, commands, f"faults.{verb}s[{at}]")
+
+
+def _absence(node: NodeNumber, start: int, end: int, fault: str, topology: Topology) -> tuple[Happening, Happening]:
+    home = topology.attached.get(node, NOBODY)
+    return MoveNode(start, fault, node, attach=False), MoveNode(end, fault, node, attach=True, station=home)
+
+
+def _check_span(start: int, end: int, path: str) -> None:
+    if end <= start:
+        raise ConfigurationError(f"{path}.end", "has to be later than the start")
+
+
+def _handoff(handoff: wanted.Handoff, topology: Topology, path: str) -> MoveNode:
+    host = node_number(topology, handoff.host, f"{path}.host")
+    if topology.role(host) != "host":
+        raise ConfigurationError(f"{path}.host", f"{handoff.host!r} is a {topology.role(host)}, only hosts move")
+    if not handoff.to:
+        return MoveNode(handoff.at, "handoffs", host, attach=False)
+    station = node_number(topology, handoff.to, f"{path}.to")
+    if topology.role(station) != "station":
+        raise ConfigurationError(f"{path}.to", f"{handoff.to!r} is no station")
+    return MoveNode(handoff.at, "handoffs", host, attach=True, station=station)
+
+
+def _membership(
+    verb: str, change: wanted.Membership, topology: Topology, commands: tuple[type[Command], ...], path: str
+) -> AskNode:
+    node = node_number(topology, change.node, f"{path}.node")
+    for command in commands:
+        if command_name(command).split("-")[0] == verb:
+            return AskNode(change.at, f"{verb}s", node, convert({"group": change.group}, command, path))
+    raise ConfigurationError(path, f"the protocol has no command to {verb} a group")
+
+
+def _cuts(faults: wanted.Faults, topology: Topology) -> Iterable[Block]:
+    for at, cut in enumerate(faults.cuts):
+        path = f"faults.cuts[{at}]"
+        _check_span(cut.start, cut.end, path)
+        source = node_number(topology, cut.source, f"{path}.source")
+        target = node_number(topology, cut.target, f"{path}.target")
+        yield Block(source, target, cut.start, cut.end, "cuts")
+
+
+def _partitions(faults: wanted.Faults, topology: Topology) -> Iterable[Block]:
+    for at, partition in enumerate(faults.partitions):
+        path = f"faults.partitions[{at}]"
+        _check_span(partition.start, partition.end, path)
+        sides = [[node_number(topology, name, f"{path}.sides") for name in side] for side in partition.sides]
+        yield from _between(sides, partition.start, partition.end, "partitions")
+
+
+def _between(sides: list[list[NodeNumber]], start: int, end: int, fault: str) -> Iterable[Block]:
+    for here in sides:
+        for there in sides:
+            if here is not there:
+                yield from (Block(one, other, start, end, fault) for one in here for other in there)
+
+
+class _Drawn:
+    """Faults and moves that the seed decides."""
+
+    def __init__(self, experiment: Experiment, topology: Topology) -> None:
+        self.experiment = experiment
+        self.topology = topology
+        self.movable = [n.number for n in topology.nodes if n.number not in topology.fixed]
+
+    def _random(self, purpose: str) -> Random:
+        return Random(f"{self.experiment.seed}/schedule/{purpose}")
+
+    def _moment(self, random: Random) -> int:
+        return int(random.random() * self.experiment.duration)
+
+    def absences(self) -> Iterable[Happening]:
+        """Absences of different nodes, or of one node one after the other."""
+        plan = self.experiment.faults.random_absences
+        if plan is None:
+            return
+        if not self.movable:
+            raise ConfigurationError("faults.random_absences", "no node of this topology can move")
+        random = self._random("absences")
+        free_from = dict.fromkeys(self.movable, 0)
+        for _ in range(plan.count):
+            node = random.choice(self.movable)
+            start = max(self._moment(random), free_from[node])
+            end = start + max(1, plan.length.sample(random))
+            free_from[node] = end + 1
+            yield from _absence(node, start, end, "random_absences", self.topology)
+
+    def crashes(self) -> Iterable[Happening]:
+        plan = self.experiment.faults.random_crashes
+        if plan is None:
+            return
+        random = self._random("crashes")
+        free_from = {node.number: 0 for node in self.topology.nodes}
+        for _ in range(plan.count):
+            node = random.choice(self.topology.nodes).number
+            start = max(self._moment(random), free_from[node])
+            end = start + max(1, plan.down.sample(random))
+            free_from[node] = end + 1
+            yield CrashNode(start, "random_crashes", node)
+            yield RestartNode(end, "random_crashes", node, plan.storage)
+
+    def partitions(self) -> Iterable[Block]:
+        plan = self.experiment.faults.random_partitions
+        if plan is None:
+            return
+        random = self._random("partitions")
+        numbers = list(self.topology.numbers())
+        if len(numbers) < 2:
+            raise ConfigurationError("faults.random_partitions", "one node cannot be divided")
+        for _ in range(plan.count):
+            random.shuffle(numbers)
+            cut = random.randrange(1, len(numbers))
+            start = self._moment(random)
+            end = start + max(1, plan.length.sample(random))
+            yield from _between([numbers[:cut], numbers[cut:]], start, end, "random_partitions")
+
+    def moves(self) -> Iterable[Happening]:
+        """Each mobile host stays for a dwell time, is nowhere for the gap, and enters any other cell."""
+        plan = self.experiment.mobility
+        if plan is None:
+            return
+        stations = self.topology.numbers("station")
+        if len(stations) < 2:
+            raise ConfigurationError("mobility", "there is no second cell to move to")
+        chosen = self.topology.numbers("host")
+        if plan.hosts is not None:
+            chosen = tuple(node_number(self.topology, name, "mobility.hosts") for name in plan.hosts)
+        for host in chosen:
+            yield from self._walk(host, stations, self._random(f"moves/{host}"))
+
+    def _walk(self, host: NodeNumber, stations: tuple[NodeNumber, ...], random: Random) -> Iterable[Happening]:
+        plan = self.experiment.mobility
+        assert plan is not None
+        at, here = 0, self.topology.attached.get(host, NOBODY)
+        while True:
+            at += max(1, plan.dwell.sample(random))
+            if at >= self.experiment.duration:
+                return
+            here = random.choice([station for station in stations if station != here])
+            gap = plan.gap.sample(random)
+            if gap > 0:
+                yield MoveNode(at, "mobility", host, attach=False)
+                at += gap
+            yield MoveNode(at, "mobility", host, attach=True, station=here)

@@ -1,0 +1,42 @@
+"""Virtual time: a heap of things to do, in order of time; at one time, in the order in which they were asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from typing import Any
+
+PROGRESS_EVENTS = 1 << 15  # how many events pass between two calls of `progress`
+
+Entry = tuple[int, int, Callable[[Any], None], Any]
+
+
+class Kernel:
+    """The clock of a simulation."""
+
+    __slots__ = ("_heap", "_serial", "events", "now")
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.events = 0
+        self._serial = 0
+        self._heap: list[Entry] = []
+
+    def at(self, when: int, run: Callable[[Any], None], argument: Any) -> None:
+        """Call `run(argument)` at `when`."""
+        self._serial = serial = self._serial + 1
+        heappush(self._heap, (when, serial, run, argument))
+
+    def run(self, end: int, progress: Callable[[int], None] | None = None) -> None:
+        """Let everything happen that is due up to `end`."""
+        heap = self._heap
+        while heap and heap[0][0] <= end:
+            left = PROGRESS_EVENTS
+            while left and heap and heap[0][0] <= end:
+                self.now, _, run, argument = heappop(heap)
+                run(argument)
+                left -= 1
+            self.events += PROGRESS_EVENTS - left
+            if progress is not None:
+                progress(self.now)
+        self.now = end

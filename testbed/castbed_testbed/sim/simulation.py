@@ -1,0 +1,407 @@
+"""The host of simulated machines: lets events happen in virtual time and carries out what machines ask for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from castbed import actions as do
+from castbed.actions import Action, Deliver
+from castbed.application import Application, Call, Submit, Wake, Wish
+from castbed.capture import AIR, WIRE, frame_block
+from castbed.context import Context
+from castbed.errors import ContractError, PeerError
+from castbed.events import Asked, Attached, Detached, Event, Expired, Started, Submitted, ViewChanged
+from castbed.history import Kind, LocalEvent
+from castbed.packets import Packet
+from castbed.recording import local_event
+from castbed.values import NOBODY, NodeNumber, View
+from castbed.wire import FrameTooLargeError, ethernet_frame
+from castbed_testbed.plan import Plan
+from castbed_testbed.recorder import Recorder
+from castbed_testbed.schedule import AskNode, CrashNode, Happening, MoveNode, RestartNode
+from castbed_testbed.sim.kernel import Kernel
+from castbed_testbed.sim.media import NOWHERE, WIRED, Air, Arrival, Blocks, Encoder, Flight, Wires
+from castbed_testbed.sim.node import Cell, SimNode, Timer
+
+STEPS_AT_ONE_TIME_MAX = 100_000  # an application that answers itself for ever within one instant ends here
+
+
+class Simulation:
+    """One run. Nodes are built at construction; `run` lets time pass."""
+
+    def __init__(self, plan: Plan, recorder: Recorder) -> None:
+        self.plan = plan
+        self.kernel = Kernel()
+        self.recorder = recorder
+        self.effects: Counter[str] = Counter()
+        self.delivered = 0
+        self.submitted = 0
+        self.frames = 0
+        self.dropped = 0
+        self.oversize = 0
+        topology = plan.topology
+        self.nodes = [SimNode(n.number, n.name, n.role, recorder.appender(n.number)) for n in topology.nodes]
+        self._keeps_frames = any(node.append is not None for node in self.nodes)
+        self._keeps_events = recorder.keeps_events
+        self._own_copy = "own_copy" in plan.chosen.variant.needs
+        self.encoder = Encoder(plan.chosen.codec(), plan.transport_options.decode)
+        blocks = Blocks(plan.schedule.blocks)
+        spec, faults, kernel = plan.experiment.topology, plan.experiment.faults, self.kernel
+        self._air = Air(spec.air, faults, blocks, plan.random("air"), self.effects, kernel)
+        self._wires = Wires(spec.wire, blocks, plan.random("wires"), self.effects, kernel)
+        self._cells: dict[NodeNumber, Cell] = {}
+        self._everywhere = Cell()
+        self._do: dict[type[Action], Callable[[SimNode, Any], None]] = {
+            do.Deliver: self._deliver,
+            do.Send: self._send,
+            do.Multicast: self._multicast,
+            do.Broadcast: self._broadcast,
+            do.SetTimer: self._set_timer,
+            do.CancelTimer: self._cancel_timer,
+            do.Accept: self._accept,
+            do.Refuse: self._refuse,
+            do.Persist: self._persist,
+            do.Join: self._join,
+            do.Leave: self._leave,
+            do.Tell: self._tell,
+            do.Hold: self._record,
+            do.Install: self._record,
+            do.Note: self._record,
+        }
+
+    def run(self, progress: Callable[[int], None] | None = None) -> None:
+        """From the start of all nodes to the end of the experiment."""
+        self._place()
+        for node in self.nodes:
+            self._start(node)
+        for happening in self.plan.schedule.happenings:
+            self.kernel.at(happening.at, self._happen, happening)
+        self.kernel.run(self.plan.end, progress)
+        for node in self.nodes:
+            if node.up:
+                self._event(node, Kind.STOP)
+
+    # --- where nodes are ---------------------------------------------------------------------------------------------
+
+    def _place(self) -> None:
+        topology = self.plan.topology
+        for node in self.nodes:
+            if topology.model == "broadcast":
+                node.home = self._everywhere
+            elif node.role == "station":
+                node.home = self._cells[node.number] = Cell()
+        for host, station in topology.attached.items():
+            self._node(host).home = self._cells[station]
+
+    def _node(self, number: NodeNumber) -> SimNode:
+        return self.nodes[number - 1]
+
+    def _enter(self, node: SimNode) -> None:
+        node.cell = node.home
+        if node.cell is not None:
+            node.cell.enter(node)
+
+    def _exit(self, node: SimNode) -> None:
+        if node.cell is not None:
+            node.cell.leave(node)
+        node.cell = None
+
+    def _station_of(self, node: SimNode) -> NodeNumber:
+        return next((number for number, cell in self._cells.items() if cell is node.cell), NOBODY)
+
+    # --- lives -------------------------------------------------------------------------------------------------------
+
+    def _start(self, node: SimNode, storage: bool = True) -> None:
+        """Bring a node up, for the first time or again."""
+        if not storage:
+            node.stored.clear()
+        node.life += 1
+        stored = {key: msgspec.msgpack.decode(value) for key, value in node.stored.items()}
+        random = self.plan.random(f"machine/{node.number}/{node.life}")
+        context = Context(node.number, self.plan.topology, random, node.life, stored)
+        node.boot(self.plan.chosen.machine(context), self.plan.applications(node.number, node.life))
+        self._enter(node)
+        kind = Kind.RESTART if node.life else Kind.START
+        self._event(node, kind, number=int(storage and node.life > 0))
+        self._step(node, Started())
+        self._static_groups(node)
+        station = self._station_of(node) if node.role == "host" else NOBODY
+        if station:
+            self._event(node, Kind.ATTACH, peer=station)
+            self._step(node, Attached(station))
+        for program in node.programs:
+            self._show(node, program, program.started)
+        self._grant(node)
+
+    def _static_groups(self, node: SimNode) -> None:
+        chosen = self.plan.chosen
+        declared = chosen.protocol.membership is None and not chosen.stacked
+        for group, members in self.plan.topology.groups.items():
+            if node.number in members:
+                self._join(node, do.Join(group))
+                if declared:
+                    view = View(group, 0, members)
+                    self._record(node, do.Install(view))
+                    self._step(node, ViewChanged(view))
+
+    def _happen(self, happening: Happening) -> None:
+        node = self._node(happening.node)
+        if isinstance(happening, CrashNode):
+            took_effect = self._crash(node)
+        elif isinstance(happening, RestartNode):
+            took_effect = self._restart(node, happening)
+        elif isinstance(happening, MoveNode):
+            took_effect = self._move(node, happening)
+        else:
+            assert isinstance(happening, AskNode)
+            took_effect = node.up
+            if node.up:
+                self._step(node, Asked(happening.command))
+        self.effects[happening.fault] += took_effect
+
+    def _crash(self, node: SimNode) -> bool:
+        if not node.up:
+            return False
+        self._exit(node)
+        node.halt()
+        self._event(node, Kind.CRASH)
+        return True
+
+    def _restart(self, node: SimNode, restart: RestartNode) -> bool:
+        if node.up:
+            return False
+        self._start(node, restart.storage)
+        return True
+
+    def _move(self, node: SimNode, move: MoveNode) -> bool:
+        there = self._cells[move.station] if move.station else self._everywhere
+        target = there if move.attach else None
+        if target is node.home:
+            return False
+        if node.home is not None and node.up:
+            self._exit(node)
+            self._event(node, Kind.DETACH)
+            self._step(node, Detached())
+        node.home = target
+        if target is not None and node.up:
+            self._enter(node)
+            self._event(node, Kind.ATTACH, peer=move.station)
+            self._step(node, Attached(move.station))
+        return True
+
+    # --- steps -------------------------------------------------------------------------------------------------------
+
+    def _step(self, node: SimNode, event: Event) -> None:
+        try:
+            actions = node.step(event, self.kernel.now)
+        except PeerError as error:
+            self._drop(node, error)
+            return
+        if actions:
+            self._perform(node, actions)
+
+    def _arrive(self, arrival: Arrival) -> None:
+        """One transmission reaches everybody who hears it at this time.
+
+        This is the hot path: deliveries that nobody records or listens to are only counted, without another call.
+        """
+        flight, receivers = arrival
+        cell, event, now, act = flight.cell, flight.event, self.kernel.now, self._do
+        only_counted = not self._keeps_events
+        block = self._block(flight, outgoing=False) if self._keeps_frames else None
+        for node in receivers:
+            if node.cell is not cell and not self._still_hears(node, flight):
+                continue
+            if block is not None:
+                node.append(block)  # type: ignore[misc]  # a block is made only where nodes have captures
+            try:
+                actions = node.step(event, now)
+            except PeerError as error:
+                self._drop(node, error)
+                continue
+            for action in actions:
+                if only_counted and action.__class__ is Deliver and not node.listeners:
+                    self.delivered += 1
+                else:
+                    act[action.__class__](node, action)
+            if node.stirred:
+                self._grant(node)
+
+    def _still_hears(self, node: SimNode, flight: Flight) -> bool:
+        """Wires reach whoever is up; one's own transmission is always heard; others have to be in the cell."""
+        return node.up and (flight.cell is WIRED or node is flight.sender)
+
+    def _block(self, flight: Flight, outgoing: bool) -> bytes:
+        medium = WIRE if flight.cell is WIRED else AIR
+        ethernet = ethernet_frame(flight.frame, flight.sender.number, flight.to)
+        return frame_block(medium, self.kernel.now, ethernet, outgoing)
+
+    def _drop(self, node: SimNode, error: PeerError) -> None:
+        self.dropped += 1
+        self._event(node, Kind.DROP, text=str(error))
+
+    def _perform(self, node: SimNode, actions: Sequence[Action]) -> None:
+        act = self._do
+        for action in actions:
+            act[action.__class__](node, action)
+        if node.stirred:
+            self._grant(node)
+
+    # --- what machines ask for ---------------------------------------------------------------------------------------
+
+    def _record(self, node: SimNode, action: Action) -> None:
+        if not self._keeps_events:
+            return
+        event = local_event(node.number, self.kernel.now, action)
+        assert event is not None
+        self.recorder.event(event)
+
+    def _event(self, node: SimNode, kind: Kind, **more: Any) -> None:
+        self.recorder.event(LocalEvent(node.number, self.kernel.now, kind, **more))
+
+    def _deliver(self, node: SimNode, action: do.Deliver) -> None:
+        self.delivered += 1
+        if self._keeps_events:
+            self.recorder.deliver(node.number, self.kernel.now, action)
+        for program in node.listeners:
+            self._show(node, program, program.delivered, action.message)
+
+    def _accept(self, node: SimNode, action: do.Accept) -> None:
+        self.submitted += 1
+        self._record(node, action)
+        for program in node.programs:
+            self._show(node, program, program.accepted, action.message)
+
+    def _refuse(self, node: SimNode, action: do.Refuse) -> None:
+        self._record(node, action)
+        for program in node.programs:
+            self._show(node, program, program.refused, action.message, action.reason)
+
+    def _join(self, node: SimNode, action: do.Join) -> None:
+        self._record(node, action)
+        for program in node.programs:
+            self._show(node, program, program.joined, action.group)
+
+    def _leave(self, node: SimNode, action: do.Leave) -> None:
+        self._record(node, action)
+        for program in node.programs:
+            self._show(node, program, program.left, action.group)
+
+    def _tell(self, node: SimNode, action: do.Tell) -> None:
+        for program in node.programs:
+            self._show(node, program, program.told, action.notice)
+
+    def _persist(self, node: SimNode, action: do.Persist) -> None:
+        if action.value is None:
+            node.stored.pop(action.key, None)
+        else:
+            node.stored[action.key] = msgspec.msgpack.encode(action.value)
+
+    def _set_timer(self, node: SimNode, action: do.SetTimer) -> None:
+        if action.delay < 0:
+            raise ContractError(f"{node.name} set the timer {action.name!r} into the past")
+        due = self.kernel.now + action.delay
+        node.timers[action.name] = timer = Timer(node, action.name)
+        self.kernel.at(due, self._expire, timer)
+
+    def _expire(self, timer: Timer) -> None:
+        node, name = timer.node, timer.name
+        if node.timers.get(name) is timer:
+            del node.timers[name]
+            self._step(node, Expired(name))
+
+    def _cancel_timer(self, node: SimNode, action: do.CancelTimer) -> None:
+        node.timers.pop(action.name, None)
+
+    # --- transmissions -----------------------------------------------------------------------------------------------
+
+    def _broadcast(self, node: SimNode, action: do.Broadcast) -> None:
+        cell = node.cell or NOWHERE
+        flight = self._flight(node, action.packet, cell, NOBODY)
+        if flight is None:
+            return
+        hearers: tuple[SimNode, ...]
+        if cell is NOWHERE:
+            hearers = (node,) if self._own_copy else ()
+        else:
+            hearers = cell.hearers if self._own_copy else cell.others(node)
+        self._air.transmit(flight, hearers, self._arrive)
+
+    def _send(self, node: SimNode, action: do.Send) -> None:
+        self._multicast(node, do.Multicast((action.to,), action.packet))
+
+    def _multicast(self, node: SimNode, action: do.Multicast) -> None:
+        me, wired = node.number, self.plan.topology.wired
+        by_wire = [number for number in action.to if number == me or wired(me, number)]
+        on_air = [self._node(number) for number in action.to if number != me and not wired(me, number)]
+        if by_wire:
+            self._over_wires(node, action.packet, by_wire)
+        if on_air:
+            to = on_air[0].number if len(on_air) == 1 else NOBODY
+            flight = self._flight(node, action.packet, node.cell or NOWHERE, to)
+            if flight is not None:
+                hearers = tuple(hearer for hearer in on_air if hearer.cell is node.cell is not None)
+                self._air.transmit(flight, hearers, self._arrive)
+
+    def _over_wires(self, node: SimNode, packet: Packet, receivers: list[NodeNumber]) -> None:
+        first = self._flight(node, packet, WIRED, receivers[0])
+        if first is None:
+            return
+        self._wires.transmit(first, self._node(receivers[0]), self._arrive)
+        for number in receivers[1:]:
+            flight = first.readdressed(number)
+            self._sent(node, flight)
+            self._wires.transmit(flight, self._node(number), self._arrive)
+
+    def _flight(self, node: SimNode, packet: Packet, cell: Cell, to: NodeNumber) -> Flight | None:
+        try:
+            flight = self.encoder.flight(node, packet, cell, to)
+        except FrameTooLargeError as error:
+            self.oversize += 1
+            self._event(node, Kind.DROP, text=str(error))
+            return None
+        self._sent(node, flight)
+        return flight
+
+    def _sent(self, node: SimNode, flight: Flight) -> None:
+        self.frames += 1
+        if node.append is not None:
+            node.append(self._block(flight, outgoing=True))
+
+    # --- programs ----------------------------------------------------------------------------------------------------
+
+    def _show(self, node: SimNode, program: Application, handler: Callable[..., None], *what: Any) -> None:
+        program.now = self.kernel.now
+        handler(*what)
+        node.stirred = True
+
+    def _grant(self, node: SimNode) -> None:
+        """Carry out what programs wish, and what they wish because of that, before anything else happens."""
+        for _ in range(STEPS_AT_ONE_TIME_MAX):
+            node.stirred = False
+            wishes = [(program, wish) for program in node.programs for wish in program.take_wishes()]
+            if not wishes:
+                return
+            for program, wish in wishes:
+                self._fulfil(node, program, wish)
+        raise ContractError(f"an application on {node.name} never stops answering itself")
+
+    def _fulfil(self, node: SimNode, program: Application, wish: Wish) -> None:
+        if isinstance(wish, Submit):
+            self._step(node, Submitted(wish.message))
+        elif isinstance(wish, Call):
+            self._step(node, Asked(wish.command))
+        else:
+            assert isinstance(wish, Wake)
+            life = node.life
+            self.kernel.at(self.kernel.now + wish.delay, self._wake, (node, life, program, wish.name))
+
+    def _wake(self, wake: tuple[SimNode, int, Application, Any]) -> None:
+        node, life, program, name = wake
+        if node.up and node.life == life:
+            self._show(node, program, program.woken, name)
+            self._grant(node)

@@ -1,0 +1,99 @@
+"""The figures of a run, from its captures and its host's report: the document of `summary.json` and `run --json`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from castbed.capture import FrameStatistics
+from castbed.history import History, Kind
+from castbed.properties import Violation
+from castbed.properties.reading import facts_of
+from castbed_testbed.faults import Faults
+from castbed_testbed.report import HostReport
+
+MILLISECOND = 1_000_000
+
+
+def vacuous_faults(faults: Faults, report: HostReport) -> list[str]:
+    """The faults that were asked for and never took effect."""
+    return [name for name in faults.asked_for() if not report.effects.get(name)]
+
+
+def history_figures(history: History, frames: FrameStatistics) -> dict[str, Any]:
+    """What the captures say."""
+    submitted = sum(len(events) for events in history.submissions.values())
+    delivered = history.of(Kind.DELIVER)
+    copies = Counter((event.node, event.message) for event in delivered)
+    return {
+        "submitted": submitted,
+        "delivered": len(delivered),
+        "expected": _expected(history),
+        "duplicates": sum(count - 1 for count in copies.values()),
+        "held_at_end": _held_at_end(history),
+        "latency_ms": _latency(history),
+        "control_bytes": {
+            "mean": round(frames.control_bytes / frames.message_frames, 3) if frames.message_frames else 0,
+            "max": frames.control_bytes_max,
+        },
+        "frames": frames.frames,
+    }
+
+
+def property_figures(violations: dict[str, list[Violation]]) -> dict[str, Any]:
+    return {name: {"holds": not found, "violations": len(found)} for name, found in violations.items()}
+
+
+def report_figures(report: HostReport, faults: Faults, wall_s: float) -> dict[str, Any]:
+    """What only the host knows."""
+    return {
+        "events": report.events,
+        "virtual_s": round(report.virtual_ns / 1e9, 6),
+        "wall_s": round(wall_s, 3),
+        "dropped": report.dropped,
+        "oversize": report.oversize,
+        "faults": {name: report.effects.get(name, 0) for name in _reported(faults, report)},
+        "vacuous": vacuous_faults(faults, report),
+    }
+
+
+def _reported(faults: Faults, report: HostReport) -> list[str]:
+    asked = faults.asked_for()
+    return asked + [name for name in sorted(report.effects) if name not in asked]
+
+
+def _expected(history: History) -> int:
+    """How many deliveries the run owes: each message at each node that stays in its group and joined before it."""
+    facts = facts_of(history)
+    return sum(len(facts.owed(submission)) for submission in facts.submissions.values())
+
+
+def _held_at_end(history: History) -> int:
+    held: set[tuple[int, tuple[int, Any]]] = set()
+    for event in history.events:
+        if event.kind == Kind.HOLD:
+            held.add((event.node, event.message))
+        elif event.kind == Kind.DELIVER:
+            held.discard((event.node, event.message))
+        elif event.kind == Kind.CRASH:
+            held = {entry for entry in held if entry[0] != event.node}
+    return len(held)
+
+
+def _latency(history: History) -> dict[str, float]:
+    submissions = history.submissions
+    delays = sorted(
+        event.at - submissions[event.message][0].at
+        for event in history.of(Kind.DELIVER)
+        if event.message in submissions
+    )
+    if not delays:
+        return {"mean": 0, "p50": 0, "p99": 0}
+    mean = sum(delays) / len(delays)
+    return {name: round(value / MILLISECOND, 6) for name, value in
+            (("mean", mean), ("p50", _quantile(delays, 0.5)), ("p99", _quantile(delays, 0.99)))}  # fmt: skip
+
+
+def _quantile(ordered: Sequence[int], share: float) -> int:
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
