@@ -26,9 +26,11 @@ class Mid(msgspec.Struct, frozen=True, order=True, array_like=True, gc=False):
     incarnation: int = 0
 
     def text(self, name: Callable[[NodeNumber], str] = str) -> str:
-        """`B3`, or `B3~2` in the second life of B."""
+        """`B3`, or `B3~2` in the third life of B; `h7.3` where the name ends in a digit."""
+        writer = name(self.sender)
+        dot = "." if writer[-1:].isdigit() else ""
         life = f"~{self.incarnation}" if self.incarnation else ""
-        return f"{name(self.sender)}{self.seqno}{life}"
+        return f"{writer}{dot}{self.seqno}{life}"
 
 
 UNNUMBERED = Mid(NOBODY, 0)
@@ -66,7 +68,8 @@ def created_group(counter: int, creator: NodeNumber) -> Group:
 def parse_group(text: str, number: Callable[[str], NodeNumber]) -> Group:
     """The group that `group_text` shows as `text`; ValueError when it shows none so."""
     counter, dot, creator = text.partition(".")
-    if not counter.isdigit() or (dot and not creator):
+    readable = counter.isascii() and counter.isdigit() and int(counter) < 1 << _CREATOR_BITS
+    if not readable or (dot and not creator):
         raise ValueError(f"{text!r} is no group: write `1`, or `1.C` for the first group that C created")
     try:
         return created_group(int(counter), number(creator)) if dot else int(counter)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from castbed import ApplicationPlugin, Membership, Protocol, hookimpl
+from castbed import ApplicationPlugin, Membership, Protocol, Workload, hookimpl
 
 if TYPE_CHECKING:
     from castbed.registry import Register
@@ -31,3 +31,10 @@ def castbed_applications(register: Register[ApplicationPlugin]) -> None:
     from castbed_plugins import m2mc
 
     register.add(m2mc.CHAT)
+
+
+@hookimpl
+def castbed_workloads(register: Register[Workload]) -> None:
+    from castbed_plugins import m2mc
+
+    register.add(m2mc.CHURN)

@@ -31,12 +31,15 @@ class Delay(Written):
     def parse(cls, written: object) -> Delay:
         if isinstance(written, str):
             return cls("fixed", Duration.parse(written))
-        if not isinstance(written, dict) or written.get("kind") not in _KEYS:
+        if not isinstance(written, dict) or written.get("kind") not in list(_KEYS):
             raise ValueError(f'expected a duration such as "2ms" or a table with kind = {" | ".join(_KEYS)}')
         kind = written["kind"]
         unknown = sorted(written.keys() - {"kind", *_KEYS[kind]})
         if unknown:
             raise ValueError(f"unknown key {unknown[0]!r} in a {kind} delay (it has: {', '.join(_KEYS[kind])})")
+        missing = [key for key in _KEYS[kind] if key not in written and key != "low"]
+        if missing:
+            raise ValueError(f"a {kind} delay needs the key {missing[0]!r}")
         values = {key: Duration.parse(written.get(key, "0ms")) for key in _KEYS[kind]}
         if kind == "fixed":
             return cls("fixed", values["value"])
@@ -50,6 +53,20 @@ class Delay(Written):
         if self.kind == "uniform":
             return self.low + int(random.random() * (self.high - self.low))
         return self.low - int(log(1.0 - random.random()) * (self.mean - self.low))
+
+    @property
+    def most(self) -> int:
+        """Nothing is drawn but zero where this is zero."""
+        return max(self.low, self.high, self.mean)
+
+    def _values(self) -> tuple[str, int, int, int]:
+        return self.kind, self.low, self.high, self.mean
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Delay) and self._values() == other._values()
+
+    def __hash__(self) -> int:
+        return hash(self._values())
 
     def __repr__(self) -> str:
         return f"Delay({self.kind}, low={self.low}, high={self.high}, mean={self.mean})"

@@ -1,6 +1,7 @@
 """Malformed and impossible frames against the machines of a finished run: only PeerError may come of them.
 
-A machine that blames a packet on its peer must not have changed: its state is compared, field by field.
+A machine that blames a packet on its peer must not have changed: its state is compared, field by field. Attributes
+called `_cached_...` may differ: they hold what can be computed from the others.
 """
 
 from __future__ import annotations
@@ -85,10 +86,14 @@ def _shown(machine: Machine, event: Received, now: int) -> str:
     return ""
 
 
+def _is_state(attribute: str) -> bool:
+    return attribute not in _BOOKKEEPING and not attribute.startswith("_cached_")
+
+
 def state_of(thing: Any) -> Any:
     """What a machine remembers, as plain data that can be compared."""
     if isinstance(thing, Machine):
-        own = {key: value for key, value in vars(thing).items() if key not in _BOOKKEEPING}
+        own = {key: value for key, value in vars(thing).items() if _is_state(key)}
         return type(thing).__name__, state_of(own)
     if isinstance(thing, Mapping):
         return {repr(key): state_of(value) for key, value in thing.items()}

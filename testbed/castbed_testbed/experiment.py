@@ -18,7 +18,10 @@ from castbed.units import BitRate, Duration, convert
 from castbed_testbed.delays import Delay
 from castbed_testbed.faults import Faults
 
+TIME_MAX = 1 << 62  # nanoseconds, 146 years: captures keep times in 64 bits
 NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
+
+NAME_MAX = 100  # leaves room for what is put behind a name in the 255 bytes of a file name
 
 
 class Named(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -128,14 +131,25 @@ def load(data: dict[str, Any]) -> Loaded:
     _check_name(experiment.name)
     if experiment.duration <= 0:
         raise ConfigurationError("duration", "has to be longer than nothing")
+    for key in ("duration", "drain"):
+        if getattr(experiment, key) > TIME_MAX:
+            raise ConfigurationError(key, "is more than a capture can hold (146 years)")
+    for key in ("air", "wire"):
+        if getattr(experiment.topology, key).rate <= 0:
+            raise ConfigurationError(f"topology.{key}.rate", "has to be more than nothing")
     if not 0 <= experiment.seed < 1 << 63:
         raise ConfigurationError("seed", "has to be a number from 0 to 2**63 - 1")
     return Loaded(experiment, {**data, "seed": experiment.seed})
 
 
 def _check_name(name: str) -> None:
-    if not name or not NAME_CHARACTERS.issuperset(name) or name.startswith("."):
+    if not is_file_name(name):
         raise ConfigurationError("name", "use letters, digits, '-', '_' and '.', because a directory is named after it")
+
+
+def is_file_name(name: str) -> bool:
+    """Whether a file or directory can be named so, on any machine."""
+    return bool(name) and NAME_CHARACTERS.issuperset(name) and not name.startswith(".") and len(name) <= NAME_MAX
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

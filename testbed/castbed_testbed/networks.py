@@ -8,7 +8,7 @@ from castbed import topology as shapes
 from castbed.errors import ConfigurationError
 from castbed.topology import MODELS, NODES_MAX, Topology
 from castbed.values import Group, NodeNumber
-from castbed_testbed.experiment import TopologySpec, names_of
+from castbed_testbed.experiment import TopologySpec, is_file_name, names_of
 
 _USED: Mapping[str, tuple[str, ...]] = {
     "broadcast": ("members",),
@@ -30,7 +30,15 @@ def build_topology(spec: TopologySpec) -> Topology:
         bare = _BUILDERS[spec.kind](spec)
     except ValueError as error:
         raise ConfigurationError("topology", str(error)) from None
+    _check_names(bare)
     return _with_groups(bare, spec.groups)
+
+
+def _check_names(topology: Topology) -> None:
+    for node in topology.nodes:
+        if not is_file_name(node.name):
+            problem = f"{node.name!r} is no name: use letters, digits, '-', '_' and '.', because a capture has it"
+            raise ConfigurationError("topology", problem)
 
 
 def _required(spec: TopologySpec, key: str, prefix: str) -> list[str]:
@@ -85,20 +93,28 @@ _BUILDERS = {"broadcast": _broadcast, "cellular": _cellular, "three_tier": _thre
 def _with_groups(topology: Topology, groups: Mapping[str, list[str]] | None) -> Topology:
     if groups is None:
         return topology
-    made = {_group_number(text): _members(topology, text, names) for text, names in groups.items()}
+    made: dict[Group, tuple[NodeNumber, ...]] = {}
+    for text, names in groups.items():
+        number = _group_number(text)
+        if number in made:
+            raise ConfigurationError(f"topology.groups.{text}", f"a second group {number}")
+        made[number] = _members(topology, text, names)
     return Topology(
         topology.model, topology.nodes, made, topology.fixed, topology.attached, topology.parent, topology.neighbours
     )
 
 
 def _group_number(text: str) -> Group:
-    if not text.isdigit() or not 0 < int(text) < 1 << 32:
+    if not (text.isascii() and text.isdigit()) or not 0 < int(text) < 1 << 32:
         raise ConfigurationError(f"topology.groups.{text}", "groups are numbered: 1, 2, 3, ...")
     return int(text)
 
 
 def _members(topology: Topology, text: str, names: list[str]) -> tuple[NodeNumber, ...]:
-    return tuple(node_number(topology, name, f"topology.groups.{text}") for name in names)
+    members = tuple(node_number(topology, name, f"topology.groups.{text}") for name in names)
+    if len(set(members)) < len(members):
+        raise ConfigurationError(f"topology.groups.{text}", "names a member twice")
+    return members
 
 
 def node_number(topology: Topology, name: str, path: str) -> NodeNumber:

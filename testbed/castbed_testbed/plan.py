@@ -145,6 +145,8 @@ def _taken_away(experiment: Experiment, topology: Topology) -> dict[str, str]:
         ("no_crash", "faults.random_crashes", faults.random_crashes is not None),
         ("no_absence", "faults.absences", bool(faults.absences)),
         ("no_absence", "faults.random_absences", faults.random_absences is not None),
+        ("no_absence", "faults.handoffs", any(not handoff.to for handoff in faults.handoffs)),
+        ("no_absence", "mobility.gap", experiment.mobility is not None and experiment.mobility.gap.most > 0),
     ]
     return {need: key for need, key, taken in reversed(candidates) if taken}
 

@@ -18,7 +18,6 @@ Conform = Callable[..., None]
 def castbed_conform() -> Conform:
     """Fails the test unless the named protocol (and variant) conforms; `runs` and `seed` choose the trials."""
     from castbed.diagram import explain
-
     from castbed.registry import load_registry
     from castbed_testbed.conformance import conform
 

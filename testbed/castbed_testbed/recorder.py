@@ -11,7 +11,7 @@ from castbed.capture import EVENT_NODE_OFFSET as NODE_OFFSET
 from castbed.capture import CaptureWriter, event_block
 from castbed.history import History, LocalEvent, RunIdentity
 from castbed.recording import delivered
-from castbed.values import Mid, NodeNumber
+from castbed.values import Group, Mid, NodeNumber
 
 
 class Recorder(Protocol):
@@ -42,6 +42,7 @@ class CaptureRecorder:
         self._at = -1
         self._payload: bytes | None = None
         self._mid: Mid | None = None
+        self._about: tuple[Group, Mid | None] | None = None
         self._start = self._end = b""
 
     def event(self, event: LocalEvent) -> None:
@@ -50,8 +51,10 @@ class CaptureRecorder:
     def deliver(self, node: NodeNumber, at: int, action: Deliver) -> None:
         """Record a delivery. Nodes that deliver one message at one time leave records that differ in the node only."""
         message = action.message
-        if at != self._at or message.payload is not self._payload or message.mid is not self._mid:
-            self._at, self._payload, self._mid = at, message.payload, message.mid
+        about = (message.group, message.parent)
+        same = message.payload is self._payload and message.mid is self._mid and about == self._about
+        if at != self._at or not same:
+            self._at, self._payload, self._mid, self._about = at, message.payload, message.mid, about
             block = event_block(delivered(node, at, action))
             self._start, self._end = block[:NODE_OFFSET], block[NODE_OFFSET + 4 :]
         self._writers[node].append(self._start + self._numbers[node] + self._end)

@@ -121,15 +121,24 @@ def _manifest(plan: Plan) -> dict[str, Any]:
 
 def _prepare(directory: Path) -> Path:
     """An empty run directory with a place for captures; an earlier run of the same name is replaced."""
+    directory = directory.resolve() if directory.is_symlink() else directory
     try:
         if directory.exists() and any(directory.iterdir()):
-            if not (directory / MANIFEST).exists():
+            if not _is_run(directory):
                 raise ConfigurationError(str(directory), "exists and is not a run; choose another directory with --out")
             shutil.rmtree(directory)
         (directory / CAPTURES).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigurationError(str(directory), f"cannot be written ({error.strerror})") from None
     return directory
+
+
+def _is_run(directory: Path) -> bool:
+    """Whether it holds what we wrote: other programs have files called manifest.json, too."""
+    try:
+        return "castbed" in json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError, TypeError):
+        return False
 
 
 def _point_latest(directory: Path) -> None:

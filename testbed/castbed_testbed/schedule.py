@@ -23,7 +23,10 @@ Pair = tuple[NodeNumber, NodeNumber]
 
 
 class Happening(msgspec.Struct, frozen=True):
-    """Something that is done to one node at one time. `fault` is the name under which it is counted."""
+    """Something that is done to one node at one time.
+
+    `fault` is the name under which it is counted; empty for the end of something that was counted when it began.
+    """
 
     at: int
     fault: str
@@ -90,7 +93,7 @@ def _listed(faults: wanted.Faults, topology: Topology, commands: tuple[type[Comm
         node = node_number(topology, restart.node, f"faults.restarts[{at}].node")
         yield RestartNode(restart.at, "restarts", node, restart.storage)
     for at, absence in enumerate(faults.absences):
-        node = node_number(topology, absence.node, f"faults.absences[{at}].node")
+        node = _mobile(topology, absence.node, f"faults.absences[{at}].node")
         _check_span(absence.start, absence.end, f"faults.absences[{at}]")
         yield from _absence(node, absence.start, absence.end, "absences", topology)
     for at, handoff in enumerate(faults.handoffs):
@@ -102,7 +105,14 @@ def _listed(faults: wanted.Faults, topology: Topology, commands: tuple[type[Comm
 
 def _absence(node: NodeNumber, start: int, end: int, fault: str, topology: Topology) -> tuple[Happening, Happening]:
     home = topology.attached.get(node, NOBODY)
-    return MoveNode(start, fault, node, attach=False), MoveNode(end, fault, node, attach=True, station=home)
+    return MoveNode(start, fault, node, attach=False), MoveNode(end, "", node, attach=True, station=home)
+
+
+def _mobile(topology: Topology, name: str, path: str) -> NodeNumber:
+    node = node_number(topology, name, path)
+    if node in topology.fixed:
+        raise ConfigurationError(path, f"{name!r} is a {topology.role(node)}, and those do not move")
+    return node
 
 
 def _check_span(start: int, end: int, path: str) -> None:
@@ -146,7 +156,16 @@ def _partitions(faults: wanted.Faults, topology: Topology) -> Iterable[Block]:
         path = f"faults.partitions[{at}]"
         _check_span(partition.start, partition.end, path)
         sides = [[node_number(topology, name, f"{path}.sides") for name in side] for side in partition.sides]
+        _check_sides(sides, f"{path}.sides")
         yield from _between(sides, partition.start, partition.end, "partitions")
+
+
+def _check_sides(sides: list[list[NodeNumber]], path: str) -> None:
+    if len(sides) < 2 or not all(sides):
+        raise ConfigurationError(path, "a partition has at least two sides, with somebody in each")
+    divided = [node for side in sides for node in side]
+    if len(set(divided)) < len(divided):
+        raise ConfigurationError(path, "a node is on one side at most")
 
 
 def _between(sides: list[list[NodeNumber]], start: int, end: int, fault: str) -> Iterable[Block]:
@@ -198,7 +217,7 @@ class _Drawn:
             end = start + max(1, plan.down.sample(random))
             free_from[node] = end + 1
             yield CrashNode(start, "random_crashes", node)
-            yield RestartNode(end, "random_crashes", node, plan.storage)
+            yield RestartNode(end, "", node, plan.storage)
 
     def partitions(self) -> Iterable[Block]:
         plan = self.experiment.faults.random_partitions
@@ -225,7 +244,9 @@ class _Drawn:
             raise ConfigurationError("mobility", "there is no second cell to move to")
         chosen = self.topology.numbers("host")
         if plan.hosts is not None:
-            chosen = tuple(node_number(self.topology, name, "mobility.hosts") for name in plan.hosts)
+            chosen = tuple(_mobile(self.topology, name, "mobility.hosts") for name in plan.hosts)
+        if not plan.dwell.most:
+            raise ConfigurationError("mobility.dwell", "has to be longer than nothing")
         for host in chosen:
             yield from self._walk(host, stations, self._random(f"moves/{host}"))
 
@@ -238,8 +259,8 @@ class _Drawn:
             if at >= self.experiment.duration:
                 return
             here = random.choice([station for station in stations if station != here])
-            gap = plan.gap.sample(random)
+            gap, counted = plan.gap.sample(random), "mobility"
             if gap > 0:
-                yield MoveNode(at, "mobility", host, attach=False)
-                at += gap
-            yield MoveNode(at, "mobility", host, attach=True, station=here)
+                yield MoveNode(at, counted, host, attach=False)
+                at, counted = at + gap, ""
+            yield MoveNode(at, counted, host, attach=True, station=here)

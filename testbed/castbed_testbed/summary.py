@@ -64,8 +64,13 @@ def _reported(faults: Faults, report: HostReport) -> list[str]:
 
 
 def _expected(history: History) -> int:
-    """How many deliveries the run owes: each message at each node that stays in its group and joined before it."""
+    """How many deliveries the run owes: each message at each node that stays in its group and joined before it.
+
+    Where `recovery` is guaranteed, at each node that is present at the end.
+    """
     facts = facts_of(history)
+    if "recovery" in history.identity.guarantees:
+        return sum(len(facts.present[submission.event.group]) for submission in facts.submissions.values())
     return sum(len(facts.owed(submission)) for submission in facts.submissions.values())
 
 

@@ -25,6 +25,7 @@ from castbed import (
     Variant,
     on,
 )
+from castbed.actions import Broadcast
 from castbed.context import Context
 from castbed.parts import AntiEntropy, AntiEntropyOptions, Digest, Repair
 from castbed.parts.anti_entropy import DIGEST_INTERVALS_MAX
@@ -175,10 +176,11 @@ def test_a_member_that_lacks_something_sends_its_digest_out_of_turn() -> None:
     bench = quiet(make_bench("AB"))
     bench.submit("A", b"x")
     bench.lose()
-    before = bench.timers["B", ("repair", "digest")]
     bench.expire("A", ("repair", "digest"))
     bench.arrive_all()
-    assert bench.timers["B", ("repair", "digest")] <= bench.now + KEEPING.repair_backoff_max < before
+    assert bench.timers["B", ("repair", "ask")] <= bench.now + KEEPING.repair_backoff_max
+    bench.expire("B", ("repair", "ask"))
+    assert bench.copies(Digest, sender="B")
 
 
 def test_partitions_merge_without_anybody_knowing_who_was_away() -> None:
@@ -196,12 +198,47 @@ def test_partitions_merge_without_anybody_knowing_who_was_away() -> None:
         assert len(bench.delivered(node)) == len(everything)
 
 
+def test_a_member_that_caught_up_meanwhile_does_not_ask() -> None:
+    bench = quiet(make_bench("AB"))
+    bench.submit("A", b"x")
+    late = bench.copies(to="B")
+    bench.expire("A", ("repair", "digest"))
+    bench.arrive_all(lambda copy: isinstance(copy.packet, Digest))
+    for copy in late:
+        bench.arrive(copy)
+    assert bench.expire("B", ("repair", "ask")) == ()
+
+
+def test_what_just_came_is_not_repaired_yet() -> None:
+    """The copy of the one who lacks it is probably still on its way."""
+    bench = quiet(make_bench("AB"))
+    bench.run(S)
+    bench.submit("A", b"x")
+    bench.step("A", Received(Digest(1, ()), 2))
+    assert ("A", ("repair", "repair")) not in bench.timers
+    bench.now += KEEPING.repair_grace
+    bench.step("A", Received(Digest(1, ()), 2))
+    assert ("A", ("repair", "repair")) in bench.timers
+
+
+def test_who_has_heard_the_same_often_enough_is_silent() -> None:
+    bench = quiet(make_bench("ABC"))
+    bench.submit("A", b"x")
+    bench.settle()
+    said = [bench.expire(node, ("repair", "digest")) for node in "AB"]
+    bench.settle()
+    assert all(any(isinstance(action, Broadcast) for action in did) for did in said)
+    assert not any(isinstance(action, Broadcast) for action in bench.expire("C", ("repair", "digest")))
+    assert any(isinstance(action, Broadcast) for action in bench.expire("C", ("repair", "digest"))), "only for one turn"
+
+
 def test_a_member_that_comes_back_catches_up_at_once() -> None:
     bench = quiet(make_bench("AB"))
     bench.away("B")
     for number in range(1000):
         bench.submit("A", b"%d" % number)
     bench.settle()
+    bench.now += KEEPING.repair_grace
     bench.back("B")
     bench.run(S)
     assert bench.delivered("B") == [f"A{n}" for n in range(1, 1001)]
@@ -251,6 +288,7 @@ def test_what_a_digest_does_not_speak_of_is_not_sent() -> None:
     for _ in range(9):
         bench.submit("A")
     bench.lose()
+    bench.now += KEEPING.repair_grace
     bench.step("A", Received(Digest(1, ((1, 0, ((3, 5),)),), after=(1, 0, 3), upto=(1, 0, 7)), 2))
     bench.expire("A", ("repair", "repair"))
     (copy,) = bench.copies(Repair)

@@ -136,7 +136,7 @@ def test_pictures_are_bounded_and_say_what_was_left_out() -> None:
     assert len(shown.events) == EVENTS_MAX
     assert shown.left_out() == f"8 nodes and {8 * 21 - EVENTS_MAX} events are left out"
     assert f"({shown.left_out()})" in texts(space_time_svg(history, asked))
-    assert "11 nodes and 133 events are left out" in space_time_text(history, asked)
+    assert "12 nodes and 120 events are left out" in space_time_text(history, asked)
 
 
 def test_where_lanes_are_too_many_those_with_something_wrong_are_kept() -> None:

@@ -88,7 +88,7 @@ def scene(
     found = _in_order(history, asked)
     lanes = _lanes(found, wrong, absent, lanes_max)
     shown = [event for event in found if event.node in lanes]
-    kept = _fitting(shown, set(asked))
+    kept = _fitting(shown, wrong, set(asked))
     return Scene(
         history,
         lanes,
@@ -150,9 +150,11 @@ def _lanes(
     return tuple(sorted(nodes[:lanes_max]))
 
 
-def _fitting(events: list[LocalEvent], asked: Collection[LocalEvent]) -> list[LocalEvent]:
-    """So many events as fit; those asked for come first, the earlier ones before the later ones."""
+def _fitting(
+    events: list[LocalEvent], wrong: Collection[LocalEvent], asked: Collection[LocalEvent]
+) -> list[LocalEvent]:
+    """As many events as fit; what is wrong comes first, then what was asked for, the earlier before the later."""
     if len(events) <= EVENTS_MAX:
         return events
-    ranked = sorted(range(len(events)), key=lambda at: (events[at] not in asked, at))
+    ranked = sorted(range(len(events)), key=lambda at: (events[at] not in wrong, events[at] not in asked, at))
     return [events[at] for at in sorted(ranked[:EVENTS_MAX])]

@@ -32,6 +32,7 @@ _STYLE = """
 .cst .head{font-size:15px;font-weight:600}.cst .words{font-size:13px}.cst .soft{fill:var(--soft);font-size:11px}
 .cst .name{font-weight:600;font-size:13px}.cst .lane{stroke:var(--line);stroke-width:1.5}
 .cst .tick{stroke:var(--line);stroke-dasharray:2 4}.cst .wrong{fill:var(--wrong);font-weight:700}
+.cst .label{paint-order:stroke;stroke:var(--back);stroke-width:4px;stroke-linejoin:round}
 .cst .ring{fill:none;stroke:var(--wrong);stroke-width:2}
 .cst .plain{fill:var(--soft);stroke:var(--soft)}
 .cst .arrow{fill:none;stroke-width:1.6;opacity:.75}.cst .hold{opacity:.22;stroke:none}
@@ -198,7 +199,7 @@ class _Picture:
         parts = [draw(x, y, f'fill="{ink}" stroke="{ink}"' if ink else 'class="plain"')]
         if wrong:
             parts.append(f'<circle class="ring" cx="{x:.1f}" cy="{y:.1f}" r="12"/>')
-        parts.append(_text(x, y - 17 if above else y + 25, label, "wrong" if wrong else "", "middle"))
+        parts.append(_text(x, y - 17 if above else y + 25, label, "label wrong" if wrong else "label", "middle"))
         return parts
 
     def _absent(self) -> list[str]:
@@ -207,7 +208,9 @@ class _Picture:
         for at, (node, message) in enumerate(self.scene.absent):
             x, y = self.right - 24 - at % 3 * 56, self.height(node)
             parts.append(f'<path class="cross" d="M{x - 6} {y - 6}l12 12m0 -12l-12 12"/>')
-            parts.append(_text(x, y + 25, f"no {_cut(self.scene.message_text(message), LABEL_MAX)}", "wrong", "middle"))
+            parts.append(
+                _text(x, y + 25, f"no {_cut(self.scene.message_text(message), LABEL_MAX)}", "label wrong", "middle")
+            )
         return parts
 
     def _legend(self) -> list[str]:
@@ -257,7 +260,7 @@ def _what(event: LocalEvent) -> tuple[NodeNumber, Kind, MessageKey]:
     return event.node, event.kind, event.message
 
 
-# --- shapes ------------------------------------------------------------------------------------------------------------
+# --- shapes --------------------------------------------------------------------------------------------------------
 
 
 def _disc(x: float, y: float, paint: str) -> str:

@@ -3,7 +3,8 @@
 Nobody needs to know who was away, what was lost, or who wrote it: members broadcast digests, which list the known
 message numbers of each writer as intervals. A member that knows more than a digest says broadcasts the difference after
 a random delay, unless another one does so first. A member that knows less sends its own digest soon, so that the others
-learn of it. While all digests are equal nothing else is sent.
+learn of it. While all digests are equal nothing else is sent, and who has heard enough equal ones in its interval is
+silent itself, so that the traffic of a large group at rest is that of a small one (the idea of the Trickle algorithm).
 
 One instance serves one group at one member, as a part of the protocol's machine.
 """
@@ -29,10 +30,12 @@ REPAIR_BYTES_MAX = 1300  # of messages in one packet: with the header, one frame
 MESSAGE_BYTES = 48  # what a message costs in a repair besides its payload and addressees: two identities and a group
 ADDRESSEE_BYTES = 5  # the longest way to write a node number
 DIGEST_INTERVALS_MAX = 64  # fits a frame of 1400 bytes even if each interval has a writer of its own
+DIGESTS_ENOUGH = 2  # equal digests of others in an interval that make ours needless; one of them may be lost to some
 EVICTED_AT_ONCE = 8  # an eighth of the log goes at a time, so that the cost of persisting it is shared
 
 Writer = tuple[NodeNumber, int]
 Intervals = tuple[tuple[int, int], ...]
+Writers = tuple[tuple[NodeNumber, int, Intervals], ...]
 Place = tuple[NodeNumber, int, int]
 """Where an identity stands among all others: writer, life of the writer, number."""
 
@@ -41,7 +44,7 @@ class Digest(Packet, frozen=True, tag=65):
     """For all identities after `after` and up to `upto` (None: no bound), the sender knows exactly these."""
 
     group: Group
-    writers: tuple[tuple[NodeNumber, int, Intervals], ...]
+    writers: Writers
     after: Place | None = None
     upto: Place | None = None
 
@@ -53,6 +56,14 @@ class Repair(Packet, frozen=True, tag=66):
     messages: tuple[Message, ...]
 
 
+class _Logged(msgspec.Struct, frozen=True, gc=False):
+    """A message in the log: the how-many-th it was, and when it came."""
+
+    number: int
+    at: int
+    message: Message
+
+
 class AntiEntropyOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How eager repair is, and how much a member keeps for it."""
 
@@ -60,6 +71,8 @@ class AntiEntropyOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     """Between two periodic digests of a member, on average; each is up to a quarter early or late."""
     repair_backoff_max: Duration = Duration(50 * 10**6)
     """Longest random wait before a first repair or a digest out of turn; others' repairs in it suppress ours."""
+    repair_grace: Duration = Duration(100 * 10**6)
+    """What came less than this ago is not repaired yet: the copy of the one who lacks it may still be on its way."""
     repair_gap: Duration = Duration(2 * 10**6)
     """Between two repair packets of a member."""
     repairs_per_digest_max: int = 256
@@ -70,8 +83,8 @@ class AntiEntropyOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     """Keep each message over a restart; the owner then takes up `evicted` and `reloaded` when it is made."""
 
     def __post_init__(self) -> None:
-        for name in ("digest_interval", "repair_backoff_max", "repair_gap", "repairs_per_digest_max", "log_max"):
-            if getattr(self, name) < 1:
+        for name in self.__struct_fields__:
+            if getattr(self, name) < (0 if name in ("repair_grace", "persist") else 1):
                 raise ValueError(f"`{name}` must be positive")
 
 
@@ -95,12 +108,15 @@ class AntiEntropy(Machine):
         self.reloaded: list[Message] = []
         self._learned = learned
         self._settled = settled
-        self._log: dict[Mid, tuple[int, Message]] = {}
+        self._log: dict[Mid, _Logged] = {}
         self._arrivals = 0
         self._wanted: dict[Mid, None] = {}
         self._ahead: Digest | None = None
         self._described_upto: Place | None = None
-        self._hurried = False
+        self._cached_writers: Writers | None = None
+        self._heard_equal = 0
+        self._asking = False
+        self._must_ask = False
         self._may_answer = True
         self._reload()
 
@@ -120,7 +136,7 @@ class AntiEntropy(Machine):
     @property
     def log(self) -> list[Message]:
         """The messages that this member can repair, in the order of arrival."""
-        return [message for _, message in self._log.values()]
+        return [entry.message for entry in self._log.values()]
 
     def start(self) -> None:
         """Begin to send digests; the first one soon."""
@@ -128,15 +144,15 @@ class AntiEntropy(Machine):
 
     def stop(self) -> None:
         """Send nothing any more."""
-        self.cancel_timer("digest")
-        self.cancel_timer("repair")
+        for timer in ("digest", "ask", "repair"):
+            self.cancel_timer(timer)
         self._wanted.clear()
 
     def announce(self) -> None:
         """Send a digest soon instead of in turn, because something may be missing here."""
-        if not self._hurried:
-            self._hurried = True
-            self.set_timer("digest", self._soon())
+        self._must_ask = True
+        if not self._asking:
+            self._ask_in(self._soon())
 
     def knows(self, mid: Mid) -> bool:
         """Whether the message was ever stored here (and not forgotten)."""
@@ -145,7 +161,7 @@ class AntiEntropy(Machine):
 
     def store(self, message: Message) -> bool:
         """Keep a message that was sent or received; False: it was known, and the owner must drop this copy."""
-        if not self._add(message):
+        if not self._add(message, self.now):
             return False
         if self.options.persist:
             self.persist(self._key(message.mid), _plain(message))
@@ -161,6 +177,7 @@ class AntiEntropy(Machine):
             self.persist(self._key(mid), None)
         del self._log[mid]
         self.known[mid.sender, mid.incarnation].remove(mid.seqno)
+        self._cached_writers = None
 
     # --- handlers ----------------------------------------------------------------------------------------------------
 
@@ -168,12 +185,15 @@ class AntiEntropy(Machine):
     def digest_received(self, packet: Digest, _sender: NodeNumber) -> None:
         if packet.group != self.group:
             return
-        theirs = _checked(packet)
-        self._queue_what_lacks(packet, theirs)
-        if self._is_ahead(theirs):
+        if packet.writers == self._writers() and packet.after is None and packet.upto is None:
+            self._heard_equal += 1
+            return
+        differing = self._differing(packet)
+        self._queue_what_lacks(packet, differing)
+        if self._is_ahead(differing):
             self._ahead = packet
-            if self._may_answer:
-                self.announce()
+            if self._may_answer and not self._asking:
+                self._ask_in(self._soon())
 
     @on(Repair)
     def repair_received(self, packet: Repair, _sender: NodeNumber) -> None:
@@ -187,27 +207,56 @@ class AntiEntropy(Machine):
 
     def expired(self, timer: Any) -> None:
         if timer == "digest":
-            self._send_digest()
+            self._turn()
+        elif timer == "ask":
+            self._ask_now()
         elif timer == "repair":
             self._send_repair()
 
     # --- digests -----------------------------------------------------------------------------------------------------
 
-    def _send_digest(self) -> None:
-        """One out of turn is not answered by another one until something was learned or the turn comes."""
-        self._may_answer = not self._hurried
-        self._hurried = False
-        self.broadcast(self._digest())
+    def _turn(self) -> None:
+        """The periodic digest, unless enough others have just said the same."""
+        if self._heard_equal < DIGESTS_ENOUGH:
+            self.broadcast(self._digest())
+        self._heard_equal = 0
+        self._may_answer = True
         interval = self.options.digest_interval
         self.set_timer("digest", self.context.random.randint(interval * 3 // 4, interval * 5 // 4))
+
+    def _ask_in(self, delay: int) -> None:
+        self._asking = True
+        self.set_timer("ask", delay)
+
+    def _ask_now(self) -> None:
+        """A digest out of turn, if what another has is still missing here; not another until something was learned."""
+        self._asking = False
+        if self._must_ask or self._is_behind():
+            self._must_ask = self._may_answer = False
+            self.broadcast(self._digest())
+
+    def _is_behind(self) -> bool:
+        """Whether the digest that was ahead of us still is."""
+        if self._ahead is not None and not self._is_ahead(self._differing(self._ahead)):
+            self._ahead = None
+        return self._ahead is not None
+
+    def _writers(self) -> Writers:
+        """All that is known, in the order of writers; made anew only after it changed."""
+        if self._cached_writers is None:
+            writers = sorted(writer for writer, numbers in self.known.items() if numbers)
+            self._cached_writers = tuple((*writer, self.known[writer].intervals()) for writer in writers)
+        return self._cached_writers
 
     def _digest(self) -> Digest:
         """All that is known or, when that is too much for one frame, the part after the one described last."""
         after, upto = self._described_upto, None
+        if after is None and sum(len(intervals) for _, _, intervals in self._writers()) <= DIGEST_INTERVALS_MAX:
+            return Digest(self.group, self._writers())
         writers: list[tuple[NodeNumber, int, Intervals]] = []
         room = DIGEST_INTERVALS_MAX
-        for sender, life in sorted(self.known):
-            shown = [pair for pair in self.known[sender, life].intervals() if _follows((sender, life, pair[1]), after)]
+        for sender, life, intervals in self._writers():
+            shown = [pair for pair in intervals if _follows((sender, life, pair[1]), after)]
             if len(shown) > room:
                 shown = shown[:room]
                 upto = (sender, life, shown[-1][1]) if shown else _last(writers)
@@ -219,29 +268,34 @@ class AntiEntropy(Machine):
         self._described_upto = upto
         return Digest(self.group, tuple(writers), after, upto)
 
-    def _queue_what_lacks(self, digest: Digest, theirs: dict[Writer, IntervalSet]) -> None:
-        lacking = (mid for mid in self._lacking(digest, theirs) if mid not in self._wanted)
+    def _differing(self, digest: Digest) -> dict[Writer, IntervalSet]:
+        """What the digest says of the writers of whom it does not say what we would say."""
+        theirs = _by_writer(digest)
+        ours = {(sender, life): intervals for sender, life, intervals in self._writers()}
+        differing = {w: _checked(numbers) for w, numbers in theirs.items() if numbers != ours.get(w)}
+        return differing | {writer: IntervalSet() for writer in ours if writer not in theirs}
+
+    def _queue_what_lacks(self, digest: Digest, differing: dict[Writer, IntervalSet]) -> None:
+        lacking = (mid for mid in self._lacking(digest, differing) if mid not in self._wanted)
         limit = self.options.repairs_per_digest_max
         # In order of arrival: a message mostly arrives here after those that it answers or follows.
-        chosen = nsmallest(limit, lacking, key=lambda mid: self._log[mid][0])
+        chosen = nsmallest(limit, lacking, key=lambda mid: self._log[mid].number)
         if chosen and not self._wanted:
             self.set_timer("repair", self._soon())
         self._wanted.update(dict.fromkeys(chosen[: max(0, limit - len(self._wanted))]))
 
-    def _lacking(self, digest: Digest, theirs: dict[Writer, IntervalSet]) -> Iterator[Mid]:
-        nothing = IntervalSet()
-        for writer, numbers in self.known.items():
-            have = theirs.get(writer, nothing)
-            if have == numbers:
-                continue
+    def _lacking(self, digest: Digest, differing: dict[Writer, IntervalSet]) -> Iterator[Mid]:
+        nothing, settled = IntervalSet(), self.now - self.options.repair_grace
+        for writer, have in differing.items():
             out_of_reach = have.intervals() + self.evicted.get(writer, nothing).intervals()
-            for number in numbers.minus(IntervalSet(out_of_reach)):
-                if _describes(digest, (*writer, number)):
-                    yield Mid(writer[0], number, writer[1])
+            for number in self.known.get(writer, nothing).minus(IntervalSet(out_of_reach)):
+                mid = Mid(writer[0], number, writer[1])
+                if self._log[mid].at <= settled and _describes(digest, (*writer, number)):
+                    yield mid
 
-    def _is_ahead(self, theirs: dict[Writer, IntervalSet]) -> bool:
+    def _is_ahead(self, differing: dict[Writer, IntervalSet]) -> bool:
         nothing = IntervalSet()
-        return any(True for writer, have in theirs.items() for _ in have.minus(self.known.get(writer, nothing)))
+        return any(True for writer, have in differing.items() for _ in have.minus(self.known.get(writer, nothing)))
 
     # --- repairs -----------------------------------------------------------------------------------------------------
 
@@ -252,10 +306,10 @@ class AntiEntropy(Machine):
         for mid in list(self._wanted):
             entry = self._log.get(mid)
             if entry is not None:
-                room -= _size(entry[1])
+                room -= _size(entry.message)
                 if room < 0 and messages:
                     break
-                messages.append(entry[1])
+                messages.append(entry.message)
             del self._wanted[mid]
         if messages:
             self.broadcast(Repair(self.group, tuple(messages)))
@@ -273,22 +327,18 @@ class AntiEntropy(Machine):
     def _progressed(self) -> None:
         """Something was learned; if more is missing, say so when this burst of repairs is over."""
         self._may_answer = True
-        if self._ahead is None:
-            return
-        if self._is_ahead(_checked(self._ahead)):
-            self._hurried = True
-            self.set_timer("digest", self.options.repair_backoff_max + self._soon())
-        else:
-            self._ahead = None
+        if self._is_behind():
+            self._ask_in(self.options.repair_backoff_max + self._soon())
 
     # --- the log -----------------------------------------------------------------------------------------------------
 
-    def _add(self, message: Message) -> bool:
+    def _add(self, message: Message, at: int) -> bool:
         mid = message.mid
         if not self.known.setdefault((mid.sender, mid.incarnation), IntervalSet()).add(mid.seqno):
             return False
         self._arrivals += 1
-        self._log[mid] = (self._arrivals, message)
+        self._log[mid] = _Logged(self._arrivals, at, message)
+        self._cached_writers = None
         return True
 
     def _evict(self) -> None:
@@ -312,32 +362,36 @@ class AntiEntropy(Machine):
         for key in self.context.kept_keys("m/"):
             self._arrivals = int(key[2:].partition(".")[0]) - 1
             message = msgspec.convert(self.context.kept(key), Message)
-            if self._add(message):
+            if self._add(message, -self.options.repair_grace):
                 self.reloaded.append(message)
 
     def _key(self, mid: Mid) -> str:
         """Sorted as text, the keys are in the order of arrival."""
-        return f"m/{self._log[mid][0]:015d}.{mid.sender}.{mid.incarnation}.{mid.seqno}"
+        return f"m/{self._log[mid].number:015d}.{mid.sender}.{mid.incarnation}.{mid.seqno}"
 
     def _soon(self) -> int:
         return self.context.random.randint(1, self.options.repair_backoff_max)
 
 
-def _checked(digest: Digest) -> dict[Writer, IntervalSet]:
-    """What the digest says, or PeerError if it makes no sense."""
+def _by_writer(digest: Digest) -> dict[Writer, Intervals]:
     if sum(len(intervals) for _, _, intervals in digest.writers) > DIGEST_INTERVALS_MAX:
         raise PeerError(f"a digest of more than {DIGEST_INTERVALS_MAX} intervals")
-    theirs: dict[Writer, IntervalSet] = {}
-    for sender, life, intervals in digest.writers:
-        below = 0
-        for low, high in intervals:
-            if not below < low <= high:
-                raise PeerError(f"a digest with the interval {low}..{high} after {below}")
-            below = high + 1
-        if (sender, life) in theirs or not intervals:
-            raise PeerError("a digest that names a writer twice or for nothing")
-        theirs[sender, life] = IntervalSet(intervals)
+    theirs = {(sender, life): intervals for sender, life, intervals in digest.writers}
+    if len(theirs) < len(digest.writers):
+        raise PeerError("a digest that names a writer twice")
     return theirs
+
+
+def _checked(intervals: Intervals) -> IntervalSet:
+    """The numbers that a digest lists for a writer, or PeerError if it makes no sense."""
+    below = 0
+    for low, high in intervals:
+        if not below < low <= high:
+            raise PeerError(f"a digest with the interval {low}..{high} after {below}")
+        below = high + 1
+    if not intervals:
+        raise PeerError("a digest that names a writer for nothing")
+    return IntervalSet(intervals)
 
 
 def _follows(place: Place, after: Place | None) -> bool:

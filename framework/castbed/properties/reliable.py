@@ -86,12 +86,15 @@ def _repeated(facts: Facts) -> Iterator[Violation]:
 def liveness(history: History) -> Iterator[Violation]:
     """At the end nothing waits. Kinds: `held` (at a node that is present), `undelivered` (at a node that stays).
 
-    A message has to be delivered if its submitter did not crash later and is not away at the end.
+    A message has to be delivered if its submitter did not crash later and is not away at the end. A held message whose
+    submitter did crash or is away, and that nobody present has delivered, may wait: what it waits for went with the
+    submitter, the only one who is known to have had it.
     """
     facts = facts_of(history)
     for node, holds in facts.holds.items():
         for held in holds:
-            if held.release is None and node in facts.present[held.event.group]:
+            due = held.release is None and node in facts.present[held.event.group]
+            if due and not _went_with_submitter(facts, held.number, held.event.group):
                 waiting = listed(mid.text(facts.name) for mid in held.event.waiting_for)
                 for_whom = f", waiting for {waiting}" if held.event.waiting_for else ""
                 words = f"{facts.name(node)} still holds {facts.text(held.number)} at the end{for_whom}."
@@ -120,6 +123,13 @@ def recovery(history: History) -> Iterator[Violation]:
                     shown = facts.delivery(number, next(other for other in sorted(present) if number in had[other]))
                     words = f"{facts.name(shown.event.node)} has {facts.text(number)}, {_never(facts, node)}."
                     yield Violation("recovery", words, _without(facts, submission, node, shown.event), "missing")
+
+
+def _went_with_submitter(facts: Facts, number: int, group: Group) -> bool:
+    submission = facts.submissions.get(number)
+    if submission is None or facts.vouched(submission):
+        return False
+    return not any(number in _remembered(facts, node, group) for node in facts.present[group])
 
 
 def _remembered(facts: Facts, node: NodeNumber, group: Group) -> set[int]:

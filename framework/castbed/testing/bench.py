@@ -231,10 +231,13 @@ class Bench:
         return "ROOT" if mid is None else mid.text(self.topology.name)
 
     def mid(self, text: str) -> Mid:
-        """`B3` (or `B3~2`) as an identity."""
+        """`B3` (or `B3~2`, or `h7.3`) as an identity."""
         body, _, life = text.partition("~")
-        name = body.rstrip("0123456789")
-        return Mid(self.topology.number(name), int(body[len(name) :]), int(life or 0))
+        name, dot, number = body.rpartition(".")
+        if not dot:
+            name = body.rstrip("0123456789")
+            number = body[len(name) :]
+        return Mid(self.topology.number(name), int(number), int(life or 0))
 
     def history(self) -> History:
         topology = self.topology

@@ -1,6 +1,7 @@
 """M2MC: groups that are discovered, joined and left, S_B order within each, and recovery of missed messages."""
 
 from castbed_plugins.m2mc.chat import Chat, ChatOptions
+from castbed_plugins.m2mc.churn import CHURN
 from castbed_plugins.m2mc.commands import (
     Advertise,
     CreateGroup,
@@ -19,6 +20,7 @@ from castbed_plugins.m2mc.packets import GroupInfo
 
 __all__ = [
     "CHAT",
+    "CHURN",
     "MEMBERSHIPS",
     "PROTOCOL",
     "Advertise",

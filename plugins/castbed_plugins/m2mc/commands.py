@@ -6,7 +6,7 @@ Commands name groups as people do (`"1.C"`), so that a script can write them; ma
 from __future__ import annotations
 
 from castbed import Command, ContractError, Group, Message, Notice, Topology
-from castbed.values import created_group
+from castbed.values import parse_group
 from castbed_plugins.m2mc.packets import GroupInfo
 
 
@@ -78,9 +78,8 @@ COMMANDS = (*GJLP_COMMANDS, Synchronize)
 
 
 def group_number(text: str, topology: Topology) -> Group:
-    """The group that `1.C` names: the first that C created. A plain number stands for itself."""
-    counter, dot, creator = text.partition(".")
+    """The group that `1.C` names: the first that C created. A text that names none is the caller's mistake."""
     try:
-        return created_group(int(counter), topology.number(creator)) if dot else int(counter)
-    except (KeyError, ValueError):
-        raise ContractError(f"{text!r} names no group; '1.C' is the first group that node C created") from None
+        return parse_group(text, topology.number)
+    except ValueError as error:
+        raise ContractError(str(error)) from None

@@ -36,6 +36,11 @@ PROTOCOL = Protocol(
     options=M2mcOptions,
     commands=COMMANDS,
     membership="gjlp",
+    exercise={
+        "topology": {"groups": {}},
+        "application": {"name": "chat"},
+        "workload": {"kind": "m2mc-churn"},
+    },
     variants={
         "repaired": Variant(
             {"member": RepairedGroupManager},

@@ -28,9 +28,16 @@ class M2mcOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     sync_backoff_max: Duration = Duration(500 * MILLISECOND)
     """Longest random wait before a response to a synchronisation request (M2-Q30)."""
+    held_max: int = 4096
+    """Messages of a group that may wait; one more is dropped and asked for again."""
     roster: RosterOptions = RosterOptions()
     repair: AntiEntropyOptions = AntiEntropyOptions()
+    """Digests and repairs; the log is kept over restarts whatever `persist` says."""
 
     def __post_init__(self) -> None:
         if self.sync_backoff_max < 0:
             raise ValueError("`sync_backoff_max` cannot be negative")
+        if not 0 < self.held_max < self.repair.log_max:
+            raise ValueError(
+                "`held_max` must be positive, and less than `repair.log_max`, for held messages stay there"
+            )

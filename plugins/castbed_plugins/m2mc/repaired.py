@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from castbed import Context, Group, IntervalSet, Machine, Message, NodeNumber, on
+from castbed import Context, Group, Machine, Message, NodeNumber, PeerError, on
 from castbed.parts import Digest, Repair, check_message
 from castbed_plugins.m2mc.commands import CreateGroup, GroupResumed, JoinGroup, LeaveGroup, Reconnected, Synchronize
 from castbed_plugins.m2mc.log import GroupLog
@@ -21,6 +21,8 @@ from castbed_plugins.m2mc.packets import Data
 from castbed_plugins.m2mc.roster import RosterGjlp
 from castbed_plugins.sb.ordering import Ordering
 
+PAYLOAD_BYTES_MAX = 65_536  # what one UDP datagram may hold; a repair of it fits a frame with room to spare
+
 
 class Instance(NamedTuple):
     """The protocols of one group that this process belongs or belonged to."""
@@ -28,15 +30,10 @@ class Instance(NamedTuple):
     mop: Mop
     log: GroupLog
 
-    def take(self, message: Message) -> None:
-        """Order and deliver a message, unless it is known."""
-        if self.log.store(message):
-            self.mop.receive(message)
-
     def shown(self) -> tuple[Message, ...]:
         """What was delivered and is still in the log, in an order in which it could have been."""
         ordering = Ordering()
-        _mark_evicted(ordering, self.log)
+        _assume_evicted(ordering, self.log)
         return tuple(ready for message in self.log.log for ready in ordering.receive(message))
 
 
@@ -79,11 +76,13 @@ class RepairedGroupManager(Machine):
             self.refuse(message, "not a member of the group")
         elif not instance.mop.can_answer(message.parent):
             self.refuse(message, "the message that it answers was not delivered here")
+        elif len(message.payload) > PAYLOAD_BYTES_MAX:
+            self.refuse(message, f"a payload may have {PAYLOAD_BYTES_MAX} bytes")
         else:
             sent = self.accept(message, instance.mop.next_mid(self.context.incarnation))
             instance.log.store(sent)
             self.broadcast(Data(sent.group, sent.mid, sent.payload, sent.parent))
-            instance.mop.receive(sent)
+            self._take(sent)
 
     @on(Synchronize)
     def synchronize(self, command: Synchronize) -> None:
@@ -105,10 +104,10 @@ class RepairedGroupManager(Machine):
     @on(Data)
     def data(self, packet: Data, _sender: NodeNumber) -> None:
         message = Message(packet.mid, packet.group, packet.payload, packet.parent)
-        check_message(message, packet.group)
+        self._check(message, packet.group)
         instance = self._joined(packet.group)
-        if instance is not None:
-            instance.take(message)
+        if instance is not None and instance.log.store(message):
+            self._take(message)
 
     @on(Digest)
     def digest(self, packet: Digest, sender: NodeNumber) -> None:
@@ -120,9 +119,30 @@ class RepairedGroupManager(Machine):
     def repaired(self, packet: Repair, sender: NodeNumber) -> None:
         instance = self.instances.get(packet.group)
         if instance is not None:
+            for message in packet.messages:
+                self._check(message, packet.group)
             instance.log.repair_received(packet, sender)
 
     # --- inside ------------------------------------------------------------------------------------------------------
+
+    def _check(self, message: Message, group: Group) -> None:
+        """PeerError for what no member can have sent (M2-R24)."""
+        check_message(message, group)
+        mid = message.mid
+        if len(message.payload) > PAYLOAD_BYTES_MAX:
+            raise PeerError(f"message {mid.text()} has a payload of {len(message.payload)} bytes")
+        in_my_name = mid.sender == self.me and mid.incarnation == self.context.incarnation
+        if in_my_name and (group not in self.instances or mid.seqno > self.instances[group].mop.seqno):
+            raise PeerError(f"message {mid.text()} is said to be mine, and I never wrote it")
+
+    def _take(self, message: Message) -> None:
+        """Order and deliver a message that is new, unless it has to wait and there is no room."""
+        mop, log = self.instances[message.group]
+        if mop.ordering.held_count >= self.options.held_max and not mop.can_answer(message.parent):
+            self.note("no-room", message.mid, message.group)
+            log.forget(message.mid)
+        else:
+            mop.receive(message)
 
     def _joined(self, group: Group) -> Instance | None:
         return self.instances.get(group) if self.gjlp.is_member(group) else None
@@ -138,16 +158,16 @@ class RepairedGroupManager(Machine):
     def _open(self, group: Group) -> Instance:
         """Called once per group and life; the instance stays when the group is left, because joining again needs it."""
         mop = self.part(f"mop {group}", Mop.for_group(group), routed=False)
-        make_log = GroupLog.for_group(group, mop.receive, mop.ordering.is_delivered)
+        make_log = GroupLog.for_group(group, self._take, mop.ordering.is_delivered)
         log = self.part(f"log {group}", make_log, msgspec.structs.replace(self.options.repair, persist=True), False)
         assert isinstance(log, GroupLog)
-        _mark_evicted(mop.ordering, log)
+        _assume_evicted(mop.ordering, log)
         mop.replay(log.reloaded)
         self.instances[group] = Instance(mop, log)
         return self.instances[group]
 
 
-def _mark_evicted(ordering: Ordering, log: GroupLog) -> None:
+def _assume_evicted(ordering: Ordering, log: GroupLog) -> None:
     """What is no longer in the log was delivered."""
-    for writer, gone in log.evicted.items():
-        ordering.delivered[writer] = IntervalSet(gone.intervals())
+    for writer, numbers in log.evicted.items():
+        ordering.assume_delivered(writer, numbers)

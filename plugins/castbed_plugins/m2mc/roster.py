@@ -91,7 +91,7 @@ class RosterGjlp(Machine):
         """A life that finds itself a member in what an earlier one kept is one at once."""
         for group in self.joined():
             self.join(group)
-            self._show(self.rolls[group])
+            self._changed(self.rolls[group])
         self._announce_in_turn()
 
     # --- what the application asks; a call that changes nothing does nothing (M2-R13) --------------------------------
@@ -188,8 +188,7 @@ class RosterGjlp(Machine):
         changed = [standing for standing in packet.standings if standing.pid != self.me and roll.learn(standing)]
         if changed or (packet.desc and not roll.desc):
             roll.desc = roll.desc or packet.desc
-            self._keep(roll)
-            self._show(roll)
+            self._changed(roll)
         self._hear_of_me(roll, packet)
         self._offer(roll)
 
@@ -223,12 +222,11 @@ class RosterGjlp(Machine):
             elif heard.departed != departed:
                 self._stand(roll, Standing(self.me, heard.stamp + 1, departed))
             elif roll.learn(heard):
-                self._keep(roll)
+                self._changed(roll)
 
     def _stand(self, roll: Roll, standing: Standing) -> None:
         roll.standings[self.me] = standing
-        self._keep(roll)
-        self._show(roll)
+        self._changed(roll)
         self._tell_all(roll.group)
 
     def _offer(self, roll: Roll) -> None:
@@ -236,15 +234,14 @@ class RosterGjlp(Machine):
             self.quiet.add(roll.group)
             self.tell(GroupOffered(roll.info()))
 
-    def _show(self, roll: Roll) -> None:
+    def _changed(self, roll: Roll) -> None:
+        """Show the members if they are others than before, and keep the roster."""
         members = roll.current() if roll.has(self.me) else ()
-        if not members:
-            roll.shown = ()
-        elif roll.shown != members:
-            roll.shown = members
+        if members and members != roll.shown:
             roll.views += 1
-            self._keep(roll)
             self.install(View(roll.group, roll.views, members, local=True))
+        roll.shown = members
+        self._keep(roll)
 
     def _owe(self, group: Group) -> None:
         if not self._owed:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from castbed.diagram import explain
-
 from castbed.registry import load_registry
 from castbed_testbed.cli import console
 from castbed_testbed.conformance import ConformanceReport, Trial, conform

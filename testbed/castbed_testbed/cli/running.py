@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from castbed.diagram import explain, space_time_svg
-
 from castbed.errors import ConfigurationError
 from castbed.properties import Violation
 from castbed.registry import load_registry
@@ -33,7 +32,11 @@ def rerun_command(directory: Path, out: Path | None, as_json: bool) -> int:
     source = directory / EXPERIMENT
     if not source.exists():
         raise ConfigurationError(str(directory), f"is not a run directory ({EXPERIMENT} is missing)")
-    outcome = _carry_out(load_file(source), out or directory.with_name(directory.resolve().name + "-rerun"), True)
+    there = directory.resolve()
+    out = out or there.with_name(there.name + "-rerun")
+    if out.resolve() == there:
+        raise ConfigurationError("--out", "is the run itself, which has to stay for the comparison")
+    outcome = _carry_out(load_file(source), out, True)
     assert outcome.directory is not None
     different = _different(directory / CAPTURES, outcome.directory / CAPTURES)
     outcome.summary["identical"] = not different
@@ -106,8 +109,8 @@ def _headline(summary: dict[str, Any]) -> list[str]:
     lines.append(f"  {_count(summary['submitted'], 'message')} submitted, {_deliveries(summary)}")
     if "latency_ms" in summary:
         latency, control = summary["latency_ms"], summary["control_bytes"]
-        spread = f"{latency['p50']:.3g} ms median, {latency['p99']:.3g} ms p99"
-        lines.append(f"  latency {latency['mean']:.3g} ms on average, {spread}")
+        spread = f"{latency['p50']:.4g} ms median, {latency['p99']:.4g} ms p99"
+        lines.append(f"  latency {latency['mean']:.4g} ms on average, {spread}")
         lines.append(f"  control information {control['mean']:.3g} bytes per message, {control['max']} at most")
     if "virtual_s" in summary:
         lines.append(

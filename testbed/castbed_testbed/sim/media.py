@@ -165,11 +165,12 @@ class Wires:
         self._kernel.at(arrival, receive, (flight, link.receivers))
 
     def _blocked_until(self, sender: SimNode, receiver: SimNode, sent: int, arrival: int) -> int:
-        block = self._blocks.block(sender.number, receiver.number, sent)
-        if block is None:
-            return arrival
-        self._effects[block.fault] += 1
-        return max(arrival, block.end)
+        """When the packet arrives: not before the end of every block that is in force then."""
+        free = sent
+        while (block := self._blocks.block(sender.number, receiver.number, free)) is not None:
+            self._effects[block.fault] += 1
+            free = block.end
+        return max(arrival, free)
 
 
 class Encoder:

@@ -58,6 +58,7 @@ class SimNode:
         "air_free",
         "append",
         "cell",
+        "granting",
         "home",
         "life",
         "listeners",
@@ -82,6 +83,7 @@ class SimNode:
         self.programs: list[Application] = []
         self.listeners: list[Application] = []
         self.stirred = False
+        self.granting = False
         self.timers: dict[TimerName, Timer] = {}
         self.stored: dict[str, bytes] = {}
         self.life = -1

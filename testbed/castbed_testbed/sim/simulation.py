@@ -77,6 +77,8 @@ class Simulation:
         """From the start of all nodes to the end of the experiment."""
         self._place()
         for node in self.nodes:
+            self._enter(node)
+        for node in self.nodes:
             self._start(node)
         for happening in self.plan.schedule.happenings:
             self.kernel.at(happening.at, self._happen, happening)
@@ -124,7 +126,6 @@ class Simulation:
         random = self.plan.random(f"machine/{node.number}/{node.life}")
         context = Context(node.number, self.plan.topology, random, node.life, stored)
         node.boot(self.plan.chosen.machine(context), self.plan.applications(node.number, node.life))
-        self._enter(node)
         kind = Kind.RESTART if node.life else Kind.START
         self._event(node, kind, number=int(storage and node.life > 0))
         self._step(node, Started())
@@ -161,7 +162,8 @@ class Simulation:
             took_effect = node.up
             if node.up:
                 self._step(node, Asked(happening.command))
-        self.effects[happening.fault] += took_effect
+        if happening.fault:
+            self.effects[happening.fault] += took_effect
 
     def _crash(self, node: SimNode) -> bool:
         if not node.up:
@@ -174,6 +176,7 @@ class Simulation:
     def _restart(self, node: SimNode, restart: RestartNode) -> bool:
         if node.up:
             return False
+        self._enter(node)
         self._start(node, restart.storage)
         return True
 
@@ -337,6 +340,10 @@ class Simulation:
     def _multicast(self, node: SimNode, action: do.Multicast) -> None:
         me, wired = node.number, self.plan.topology.wired
         by_wire = [number for number in action.to if number == me or wired(me, number)]
+        if not all(0 < number <= len(self.nodes) for number in action.to):
+            raise ContractError(
+                f"{node.name} sent {type(action.packet).__name__} to {action.to}, and not all of them exist"
+            )
         on_air = [self._node(number) for number in action.to if number != me and not wired(me, number)]
         if by_wire:
             self._over_wires(node, action.packet, by_wire)
@@ -381,10 +388,14 @@ class Simulation:
 
     def _grant(self, node: SimNode) -> None:
         """Carry out what programs wish, and what they wish because of that, before anything else happens."""
+        if node.granting:
+            return
+        node.granting = True
         for _ in range(STEPS_AT_ONE_TIME_MAX):
             node.stirred = False
             wishes = [(program, wish) for program in node.programs for wish in program.take_wishes()]
             if not wishes:
+                node.granting = False
                 return
             for program, wish in wishes:
                 self._fulfil(node, program, wish)
@@ -397,6 +408,8 @@ class Simulation:
             self._step(node, Asked(wish.command))
         else:
             assert isinstance(wish, Wake)
+            if wish.delay < 0:
+                raise ContractError(f"an application on {node.name} wants to be woken in the past")
             life = node.life
             self.kernel.at(self.kernel.now + wish.delay, self._wake, (node, life, program, wish.name))
 

@@ -14,6 +14,7 @@ A line happens at `at` or later: when its node has been delivered the line named
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import msgspec
@@ -117,11 +118,13 @@ def _check(setting: Setting, options: ScriptOptions) -> None:
     labels = {line.label for line in options.lines if line.label}
     for at, line in enumerate(options.lines):
         path = f"workload.lines[{at}]"
-        for name in [line.node, *(line.to or [])]:
+        for key, name in [("node", line.node), *(("to", name) for name in line.to or [])]:
             if name not in names:
-                raise ConfigurationError(f"{path}.node", f"there is no node {name!r}")
+                raise ConfigurationError(f"{path}.{key}", f"there is no node {name!r}")
         if (line.say is None) == (line.do is None):
             raise ConfigurationError(path, "a line has either `say` or `do`")
+        if line.at >= setting.duration:
+            raise ConfigurationError(f"{path}.at", "is not within the duration of the experiment")
         for key in ("reply_to", "after"):
             label = getattr(line, key)
             if label and label not in labels:
@@ -129,6 +132,24 @@ def _check(setting: Setting, options: ScriptOptions) -> None:
         _group(setting, line, at)
         if line.do is not None:
             _command(setting, line, at)
+    _check_labels(setting, options)
+
+
+def _check_labels(setting: Setting, options: ScriptOptions) -> None:
+    """A label stands for one message, and who is delivered a message knows its label by what it says."""
+    labels: set[str] = set()
+    said = Counter(_said(setting, line) for line in options.lines if line.say is not None)
+    for at, line in enumerate(options.lines):
+        if not line.label:
+            continue
+        path = f"workload.lines[{at}].label"
+        if line.say is None:
+            raise ConfigurationError(path, "only what is said has a label")
+        if line.label in labels:
+            raise ConfigurationError(path, f"a second line with the label {line.label!r}")
+        if said[_said(setting, line)] > 1:
+            raise ConfigurationError(path, "another line of the node says the same, so nobody can tell which is which")
+        labels.add(line.label)
 
 
 SCRIPT = Workload("script", "Who says or does what when, line by line", Script, ScriptOptions)

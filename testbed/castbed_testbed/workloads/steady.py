@@ -26,11 +26,11 @@ class SteadyOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     rate: Annotated[float, msgspec.Meta(gt=0, le=1_000_000)] = 1.0
     size: ByteSize = ByteSize(64)
-    senders: int | list[str] | None = None
+    senders: Annotated[int, msgspec.Meta(ge=1)] | list[str] | None = None
     arrivals: Literal["regular", "poisson"] = "poisson"
     replies: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0
     start: Duration = Duration(0)
-    count: int | None = None
+    count: Annotated[int, msgspec.Meta(ge=1)] | None = None
 
 
 class Steady(Application):

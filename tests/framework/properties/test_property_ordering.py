@@ -160,7 +160,7 @@ def test_the_order_of_the_list_between_nodes_does_not_matter() -> None:
     ]
 
 
-# --- against the definition -----------------------------------------------------------------------------------------------
+# --- against the definition ----------------------------------------------------------------------------------------
 
 PEOPLE = "ABCD"
 

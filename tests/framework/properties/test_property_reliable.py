@@ -143,6 +143,15 @@ def test_what_is_held_where_nobody_waits_any_more_is_no_matter(excuse: str) -> N
     assert liveness(told(f"B holds A2 for A1\n{excuse}")) == []
 
 
+def test_what_went_with_its_submitter_may_be_held_for_ever() -> None:
+    """C waits for A1, which only the crashed A had; if A remembers, or somebody has A2, C is owed it."""
+    story = "A submits A1\nA submits A2 after A1\nA delivers A1; A delivers A2\nC holds A2 for A1"
+    assert liveness(told(f"{story}\nA crashes")) == []
+    assert liveness(told(f"{story}\nA crashes\nA restarts empty")) == []
+    assert [found.kind for found in liveness(told(f"{story}\nA crashes\nA restarts"))] == ["held"]
+    assert [found.kind for found in liveness(told(f"{story}\nB delivers A1; B delivers A2\nA crashes"))] == ["held"]
+
+
 def test_a_message_that_nobody_delivers_breaks_liveness() -> None:
     assert len(liveness(told("A submits A1"))) == 3
     assert liveness(told("A submits A1\nA crashes")) == []

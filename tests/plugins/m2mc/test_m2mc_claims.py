@@ -9,7 +9,7 @@ from test_m2mc_vectors import after_v3
 from castbed import Received
 from castbed.history import Kind
 from castbed.packets import Packet
-from castbed.parts import Repair
+from castbed.parts import AntiEntropyOptions, Repair
 from castbed.testing import Bench
 from castbed_plugins import m2mc
 from castbed_plugins.m2mc.packets import Data, GroupList, Roster, SyncId, SyncReq, SyncResp
@@ -171,8 +171,9 @@ def test_s12_a_repaired_member_sends_no_repair_that_another_one_sent() -> None:
     bench = m2mc_bench("ABC", "repaired")
     group = members(bench, G, "A", "B")
     bench.submit("A", b"", group)
-    bench.settle()
+    bench.run(SECOND)
     join(bench, G, "C")
+    bench.now += AntiEntropyOptions().repair_grace
     bench.expire("C", (f"log {group}", "digest"))
     bench.settle()
     bench.expire("B", (f"log {group}", "repair"))

@@ -1,4 +1,4 @@
-"""Where the published variant is wrong: minimal schedules, each legal under M2-A1 to M2-A8, and the check that each breaks.
+"""Where the published variant is wrong: minimal schedules, all legal under M2-A1 to M2-A8, and the check each breaks.
 
 The repaired variant stands every one of them: at the end all that it guarantees holds.
 """

@@ -12,7 +12,7 @@ from castbed import topology as shapes
 from castbed.assembly import choose
 from castbed.events import Asked
 from castbed.history import Kind
-from castbed.parts import AntiEntropyOptions
+from castbed.parts import AntiEntropyOptions, Repair
 from castbed.testing import Bench
 from castbed.units import convert
 from castbed_plugins import m2mc, sb
@@ -69,6 +69,7 @@ def test_what_was_held_before_a_restart_is_held_after_it() -> None:
     bench.settle()
     restart(bench, "C", keep_storage=True)
     assert bench.delivered("C") == []
+    assert bench.events[-1].kind == Kind.HOLD
     bench.run(5 * SECOND)
     assert bench.delivered("C") == ["A1", "B1"]
     assert all_broken(bench) == {}
@@ -118,7 +119,7 @@ def test_no_life_gives_a_group_the_identity_of_an_older_one() -> None:
 
 
 def test_a_restart_after_eviction_still_knows_what_may_be_answered() -> None:
-    options = m2mc.M2mcOptions(repair=AntiEntropyOptions(log_max=8))
+    options = m2mc.M2mcOptions(held_max=4, repair=AntiEntropyOptions(log_max=8))
     bench = Bench(m2mc.PROTOCOL, shapes.broadcast(("A", "B"), groups={}), options=options)
     group = members(bench, G, "A", "B")
     for _ in range(20):
@@ -150,9 +151,15 @@ def test_a_process_that_left_takes_in_nothing_and_sends_nothing_unasked() -> Non
     group = members(bench, G, "A", "B")
     bench.ask("B", m2mc.LeaveGroup(G))
     bench.submit("A", b"", group)
-    bench.run(5 * SECOND)
-    assert bench.delivered("B") == []
-    assert not any(node == "B" and timer[0] == f"log {group}" for node, timer in bench.timers)
+    bench.settle()
+    bench.expire("A", (f"log {group}", "digest"))
+    bench.settle()
+    sent: list[str] = []
+    for node, timer in [key for key in bench.timers if key[0] == "B" and key[1][0] == f"log {group}"]:
+        bench.expire(node, timer)
+        sent += [type(copy.packet).__name__ for copy in bench.copies(sender="B")]
+    assert (bench.delivered("B"), sent) == ([], [])
+    assert bench.machines["B"].instances[group].log.log == []
 
 
 def test_leaving_and_joining_again_delivers_nothing_twice_and_misses_nothing() -> None:
@@ -167,6 +174,24 @@ def test_leaving_and_joining_again_delivers_nothing_twice_and_misses_nothing() -
     assert [len(n.messages) for n in bench.notices["B"] if isinstance(n, m2mc.GroupResumed)] == [1]
     bench.run(5 * SECOND)
     assert bench.delivered("B") == ["A1", "A2"]
+
+
+def test_a_member_with_no_room_for_another_hold_asks_again_when_there_is() -> None:
+    """SB-R7, with room for two."""
+    options = m2mc.M2mcOptions(held_max=2)
+    bench = Bench(m2mc.PROTOCOL, shapes.broadcast(("A", "B"), groups={}), options=options)
+    group = members(bench, G, "A", "B")
+    bench.submit("A", b"", group)
+    late = bench.copies(Data)
+    bench.lose()
+    for _ in range(4):
+        bench.submit("A", b"", group, "A1")
+    bench.arrive_all()
+    assert [event.text for event in bench.events if event.kind == Kind.NOTE] == ["no-room", "no-room"]
+    bench.in_flight += late
+    bench.run(5 * SECOND)
+    assert sorted(bench.delivered("B")) == ["A1", "A2", "A3", "A4", "A5"]
+    assert all_broken(bench) == {}
 
 
 # --- calls that change nothing (M2-R13) ------------------------------------------------------------------------------
@@ -203,7 +228,7 @@ def test_a_group_can_be_joined_by_its_identity_before_anybody_offered_it() -> No
 @pytest.mark.parametrize("text", ["1.nobody", "chess", "x.A", ""])
 def test_a_text_that_names_no_group_is_our_mistake(text: str) -> None:
     bench = m2mc_bench("A", "repaired")
-    with pytest.raises(ContractError, match="names no group"):
+    with pytest.raises(ContractError, match="no group"):
         bench.ask("A", m2mc.JoinGroup(text))
 
 
@@ -301,6 +326,19 @@ def test_data_that_makes_no_sense_changes_nothing(mid: tuple[int, int], parent: 
     assert bench.machines["A"].instances[group].log.log == []
 
 
+def test_nobody_else_writes_in_my_name_and_nobody_writes_without_end() -> None:
+    bench = m2mc_bench("AB", "repaired")
+    group = members(bench, G, "A", "B")
+    forged = Message(Mid(1, 7), group, b"")
+    huge = Message(Mid(2, 7), group, bytes(65_537))
+    for message in (forged, huge):
+        for packet in (Data(group, message.mid, message.payload, None), Repair(group, (message,))):
+            bench.step("A", Received(packet, 2))
+            assert bench.events[-1].kind == Kind.DROP
+    assert bench.delivered("A") == []
+    assert bench.submit("A", bytes(65_537), group) is None
+
+
 def test_a_description_that_nobody_would_accept_is_refused_at_the_source() -> None:
     bench = m2mc_bench("A", "repaired")
     with pytest.raises(ContractError, match="128 characters"):
@@ -310,7 +348,8 @@ def test_a_description_that_nobody_would_accept_is_refused_at_the_source() -> No
 def test_options_are_checked() -> None:
     plain = {"roster": {"announce_every": "2s"}, "repair": {"digest_interval": "500ms"}}
     assert convert(plain, m2mc.M2mcOptions).roster.announce_every == 2 * SECOND
-    for wrong in ({"roster": {"announce_every": "0s"}}, {"roster": {"answer_within": "0s"}}, {"nonsense": 1}):
+    too_small = {"roster": {"announce_every": "0s"}}, {"roster": {"answer_within": "0s"}}, {"held_max": 0}
+    for wrong in (*too_small, {"held_max": 16384}, {"nonsense": 1}):
         with pytest.raises(ConfigurationError):
             convert(wrong, m2mc.M2mcOptions)
 
