@@ -126,13 +126,14 @@ class CaptureWriter:
 
     def __init__(self, path: Path, identity: RunIdentity, node: NodeNumber) -> None:
         self.path = path
-        self._blocks: list[bytes] = []
+        self.pending: list[bytes] = []
+        """What the next flush writes; a host that counts the bytes itself may append here directly."""
         self._bytes = 0
         path.write_bytes(capture_header(identity, node))
 
     def append(self, block: bytes) -> None:
         """Add a block that `frame_block` or `event_block` made."""
-        self._blocks.append(block)
+        self.pending.append(block)
         self._bytes += len(block)
         if self._bytes >= FLUSH_BYTES:
             self.flush()
@@ -145,10 +146,10 @@ class CaptureWriter:
 
     def flush(self) -> None:
         """Bring everything appended so far into the file."""
-        if self._blocks:
+        if self.pending:
             with self.path.open("ab") as file:
-                file.write(b"".join(self._blocks))
-            self._blocks.clear()
+                file.write(b"".join(self.pending))
+            self.pending.clear()
             self._bytes = 0
 
     def close(self) -> None:

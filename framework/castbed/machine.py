@@ -10,7 +10,7 @@ timers, packets and commands find their way back to it, and its owner calls its 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 import msgspec
@@ -44,8 +44,6 @@ H = TypeVar("H", bound=Handler)
 M = TypeVar("M", bound="Machine")
 
 NOTHING: tuple[Action, ...] = ()
-_NAMED = ("started", "submitted", "expired", "attached", "detached", "view_changed")
-_WITHOUT_ARGUMENT = ("started", "detached")
 
 
 def on(*types: type[Packet] | type[Command]) -> Callable[[H], H]:
@@ -58,28 +56,66 @@ def on(*types: type[Packet] | type[Command]) -> Callable[[H], H]:
     return mark
 
 
-def _given_nothing(handler: Handler) -> Handler:
-    return lambda first, second: handler()
+def _started(machine: Machine, first: None, second: None) -> None:  # noqa: ARG001 (all handlers are called alike)
+    machine.started()
 
 
-def _given_one(handler: Handler) -> Handler:
-    return lambda first, second: handler(first)
+def _submitted(machine: Machine, message: Message, second: None) -> None:  # noqa: ARG001
+    machine.submitted(message)
+
+
+def _expired(machine: Machine, timer: TimerName, second: None) -> None:  # noqa: ARG001
+    machine._expired(timer)
+
+
+def _attached(machine: Machine, station: NodeNumber, second: None) -> None:  # noqa: ARG001
+    machine.attached(station)
+
+
+def _detached(machine: Machine, first: None, second: None) -> None:  # noqa: ARG001
+    machine.detached()
+
+
+def _view_changed(machine: Machine, view: View, second: None) -> None:  # noqa: ARG001
+    machine.view_changed(view)
+
+
+def _given_command(handler: Handler) -> Handler:
+    return lambda machine, command, second: handler(machine, command)
+
+
+def _of_part(part: Machine, handler: Handler) -> Handler:
+    return lambda machine, first, second: handler(part, first, second)
 
 
 class Machine:
     """One node's part in a protocol. Subclasses write handlers; hosts call `step` and carry out what it returns."""
 
-    _handler_names: ClassVar[dict[Hashable, str]] = {name: name for name in _NAMED}
+    _handlers: Mapping[Hashable, Handler] = {
+        "started": _started,
+        "submitted": _submitted,
+        "expired": _expired,
+        "attached": _attached,
+        "detached": _detached,
+        "view_changed": _view_changed,
+    }
+    """By key of the event. One table serves all machines of a class; a machine with parts has its own."""
+    _named: ClassVar[dict[type[Packet] | type[Command], str]] = {}
 
     now: int
     """The host's time in nanoseconds, during a step."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        cls._handler_names = dict(cls._handler_names)
+        cls._named = dict(cls._named)
         for name, member in vars(cls).items():
             for handled in getattr(member, "__castbed_on__", ()):
-                cls._handler_names[handled] = name
+                cls._named[handled] = name
+        handlers = dict(Machine._handlers)
+        for handled, name in cls._named.items():
+            handler = getattr(cls, name)
+            handlers[handled] = _given_command(handler) if issubclass(handled, Command) else handler
+        cls._handlers = handlers
 
     def __init__(self, context: Context, options: Any = None) -> None:
         self.context = context
@@ -90,18 +126,8 @@ class Machine:
         self._accepted = 0
         self._owner: tuple[Machine, Hashable] | None = None
         self._parts: dict[Hashable, Machine] = {}
-        self._handlers: dict[Hashable, Handler] = self._bound_handlers()
-
-    def _bound_handlers(self) -> dict[Hashable, Handler]:
-        """Each handler as `step` calls it: with what the event carries first and second."""
-        bound = {key: getattr(self, name) for key, name in self._handler_names.items()}
-        bound["expired"] = self._expired
-        for key, handler in bound.items():
-            if not isinstance(key, type):
-                bound[key] = _given_nothing(handler) if key in _WITHOUT_ARGUMENT else _given_one(handler)
-            elif issubclass(key, Command):
-                bound[key] = _given_one(handler)
-        return bound
+        self._routed: list[Hashable] = []
+        self._handlers = type(self)._handlers  # again here, because Python finds it quicker so
 
     # --- the door --------------------------------------------------------------------------------------------------
 
@@ -111,7 +137,7 @@ class Machine:
         if self._parts:
             self._tell_time(now)
         try:
-            self._handlers[event.key](event.first, event.second)
+            self._handlers[event.key](self, event.first, event.second)
         except PeerError:
             self._actions.clear()
             raise
@@ -233,18 +259,25 @@ class Machine:
         made._share(self._actions)
         self._parts[key] = made
         if routed:
-            for handled, handler in made._handlers.items():
-                if isinstance(handled, type):
-                    self._handlers.setdefault(handled, handler)
+            self._routed.append(key)
+            self._route()
         return made
 
     def drop_part(self, key: Hashable) -> None:
         """End the part: its packets are unknown and its timers mean nothing from now on."""
-        gone = self._parts.pop(key, None)
-        if gone is not None:
-            for handled, handler in gone._handlers.items():
-                if isinstance(handled, type) and self._handlers.get(handled) == handler:
-                    del self._handlers[handled]
+        self._parts.pop(key, None)
+        if key in self._routed:
+            self._routed.remove(key)
+            self._route()
+
+    def _route(self) -> None:
+        """Give this machine a table of its own, with what only its routed parts handle."""
+        table = dict(type(self)._handlers)
+        for part in (self._parts[key] for key in self._routed):
+            for handled, handler in part._handlers.items():
+                if isinstance(handled, type):
+                    table.setdefault(handled, _of_part(part, handler))
+        self._handlers = table
 
     def _tell_time(self, now: int) -> None:
         for part in self._parts.values():

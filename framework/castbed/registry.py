@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 import pluggy
@@ -23,6 +22,9 @@ from castbed.errors import CastbedError, ConfigurationError
 from castbed.packets import kind_of
 from castbed.topology import MODELS
 from castbed.wire import family_number
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 ENTRY_POINT_GROUP = "castbed"
 D = TypeVar("D", Protocol, Membership, Transport, Check, Workload, ApplicationPlugin)
@@ -138,6 +140,8 @@ def load_registry(extra: Mapping[str, object] | None = None, installed: bool = T
 
 def _plugin_entry_points() -> list[EntryPoint]:
     """The shipped plugins first, so that a third party's clash is reported as theirs."""
+    from importlib.metadata import entry_points  # not above: it takes longer to import than all the rest
+
     found = entry_points(group=ENTRY_POINT_GROUP)
     return sorted(found, key=_shipped_first)
 

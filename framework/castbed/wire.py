@@ -8,6 +8,7 @@ Decoding is total: whatever the bytes, the result is a packet or a PeerError, an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from operator import attrgetter, itemgetter
 from struct import Struct
 from typing import Any, get_type_hints
@@ -55,6 +56,7 @@ def family_number(name: str) -> int:
     return crc32(name.encode()) & 0xFFFF or 1
 
 
+@lru_cache(maxsize=4096)
 def address(number: NodeNumber) -> bytes:
     """The locally administered Ethernet address of a node; NOBODY is everybody."""
     return BROADCAST_ADDRESS if number == NOBODY else b"\x02\xcb" + number.to_bytes(4, "big")

@@ -15,10 +15,12 @@ from typing import Any
 import msgspec
 
 from castbed.declarations import Protocol
+from castbed.errors import ConfigurationError
 from castbed.history import History
 from castbed.properties import Violation
 from castbed.registry import Registry
 from castbed_testbed.disturbance import disturbed
+from castbed_testbed.elsewhere import fingerprint, fingerprint_elsewhere
 from castbed_testbed.experiment import Loaded, load
 from castbed_testbed.plan import make_plan
 from castbed_testbed.recorder import MemoryRecorder
@@ -28,15 +30,21 @@ FAULTS_PER_TRIAL = 3  # of each counted kind, at most
 
 
 class Trial(msgspec.Struct, frozen=True):
-    """One random run and what it violated."""
+    """One random run and what it violated; `stumbled` says why it came to no end, if it did not."""
 
     loaded: Loaded
     history: History
     violations: dict[str, list[Violation]]
+    stumbled: str = ""
 
     @property
     def failed(self) -> list[str]:
         return [name for name, found in self.violations.items() if found]
+
+    @property
+    def failure(self) -> str:
+        """What is wrong, in words; empty when nothing is."""
+        return self.stumbled or (f"violates {', '.join(self.failed)}" if self.failed else "")
 
 
 class ConformanceReport(msgspec.Struct):
@@ -61,21 +69,25 @@ def conform(
     """Try the protocol in `runs` random experiments; stops at the first that violates a guarantee."""
     protocol = registry.protocols.get(name, "PROTOCOL")
     chosen_variant = variant or protocol.default_variant
+    if chosen_variant not in protocol.variants:
+        raise ConfigurationError(
+            "--variant", f"{name} has no variant {variant!r} (it has: {', '.join(protocol.variants)})"
+        )
     report = ConformanceReport(name, chosen_variant)
     for number in range(seed, seed + runs):
         trial = run_trial(registry, random_experiment(protocol, chosen_variant, number))
         report.trials += 1
         report.deliveries += sum(len(lane) for lane in trial.history.deliveries.values())
-        if trial.failed:
+        if trial.failure:
             report.failed_trial = trial
-            report.failures.append(f"seed {number} violates {', '.join(trial.failed)}")
+            report.failures.append(f"seed {number} {trial.failure}")
             break
         if progress is not None:
             progress(report.trials)
     if not report.failures:
         loaded = random_experiment(protocol, chosen_variant, seed)
         report.failures += _determinism(registry, loaded) + disturbed(registry, loaded)
-    if not report.deliveries:
+    if not report.deliveries and report.failed_trial is None:
         report.failures.append("no trial delivered anything: declare an `exercise` that makes the protocol work")
     return report
 
@@ -84,7 +96,10 @@ def run_trial(registry: Registry, loaded: Loaded) -> Trial:
     """One experiment, in memory, judged by what its protocol guarantees."""
     plan = make_plan(loaded.experiment, registry)
     recorder = MemoryRecorder(plan.identity())
-    simulate(plan, recorder)
+    try:
+        simulate(plan, recorder)
+    except Exception as error:  # whatever a protocol raises is what is looked for
+        return Trial(loaded, recorder.history(), {}, f"raises {type(error).__name__} ({error})")
     history = recorder.history()
     guarantees = plan.chosen.variant.guarantees
     found = {name: registry.checks.get(name, "guarantees").violations(history) for name in guarantees}
@@ -162,7 +177,13 @@ def _merged(data: dict[str, Any], more: Any) -> dict[str, Any]:
 
 def _determinism(registry: Registry, loaded: Loaded) -> list[str]:
     one, other = (run_trial(registry, loaded).history.events for _ in range(2))
-    if one == other:
-        return []
-    at = next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
-    return [f"not deterministic: two runs with seed {loaded.experiment.seed} part at event {at}"]
+    if one != other:
+        at = next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+        return [f"not deterministic: two runs with seed {loaded.experiment.seed} part at event {at}"]
+    elsewhere = fingerprint_elsewhere(loaded)
+    if elsewhere not in (None, fingerprint(one)):
+        return [
+            f"not deterministic: the run with seed {loaded.experiment.seed} differs in another process, "
+            "as runs do that depend on the order of a set, on hash() or on id()"
+        ]
+    return []

@@ -7,7 +7,7 @@ called `_cached_...` may differ: they hold what can be computed from the others.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from random import Random
 from typing import Any
 
@@ -90,20 +90,31 @@ def _is_state(attribute: str) -> bool:
     return attribute not in _BOOKKEEPING and not attribute.startswith("_cached_")
 
 
-def state_of(thing: Any) -> Any:
-    """What a machine remembers, as plain data that can be compared."""
+def state_of(thing: Any, within: tuple[int, ...] = ()) -> Any:
+    """What a machine remembers, as plain data that can be compared; `within` are the things that lead here."""
+    if id(thing) in within:
+        return f"the {type(thing).__name__} that it is in"
+    inner = (*within, id(thing))
     if isinstance(thing, Machine):
         own = {key: value for key, value in vars(thing).items() if _is_state(key)}
-        return type(thing).__name__, state_of(own)
+        return type(thing).__name__, state_of(own, inner)
     if isinstance(thing, Mapping):
-        return {repr(key): state_of(value) for key, value in thing.items()}
+        return {repr(key): state_of(value, inner) for key, value in thing.items()}
     if isinstance(thing, set | frozenset):
         return sorted(repr(member) for member in thing)
     if isinstance(thing, list | tuple | deque):
-        return [state_of(member) for member in thing]
+        return [state_of(member, inner) for member in thing]
     if isinstance(thing, msgspec.Struct) or not (hasattr(thing, "__dict__") or hasattr(thing, "__slots__")):
         return repr(thing)
     if callable(thing):
         return None
-    names = [*vars(thing)] if hasattr(thing, "__dict__") else list(type(thing).__slots__)
-    return type(thing).__name__, {name: state_of(getattr(thing, name)) for name in names}
+    return type(thing).__name__, {name: state_of(value, inner) for name, value in _attributes(thing)}
+
+
+def _attributes(thing: Any) -> Iterator[tuple[str, Any]]:
+    yield from getattr(thing, "__dict__", {}).items()
+    for kind in type(thing).__mro__:
+        slots = vars(kind).get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if hasattr(thing, name):
+                yield name, getattr(thing, name)

@@ -11,11 +11,17 @@ from castbed.capture import EVENT_NODE_OFFSET as NODE_OFFSET
 from castbed.capture import CaptureWriter, event_block
 from castbed.history import History, LocalEvent, RunIdentity
 from castbed.recording import delivered
-from castbed.values import Group, Mid, NodeNumber
+from castbed.values import Message, NodeNumber
+
+PENDING_BYTES_MAX = 32 * 2**20  # of all captures together, in memory
 
 
 class Recorder(Protocol):
-    """What hosts need of a recorder. `appender` is None where frames are not kept: then nobody makes blocks of them."""
+    """What hosts need of a recorder.
+
+    `appender` takes blocks of frames; it is None where frames are not kept, and then nobody makes any. Who appends says
+    how many bytes it `appended`.
+    """
 
     keeps_events: bool
 
@@ -24,6 +30,8 @@ class Recorder(Protocol):
     def deliver(self, node: NodeNumber, at: int, action: Deliver) -> None: ...
 
     def appender(self, node: NodeNumber) -> Callable[[bytes], None] | None: ...
+
+    def appended(self, count: int) -> None: ...
 
     def close(self) -> None: ...
 
@@ -39,28 +47,48 @@ class CaptureRecorder:
             for number, name in enumerate(identity.names, start=1)
         }
         self._numbers = {number: number.to_bytes(4, "big") for number in self._writers}
+        self._pending = {number: writer.pending.append for number, writer in self._writers.items()}
+        self._pending_bytes = 0
         self._at = -1
-        self._payload: bytes | None = None
-        self._mid: Mid | None = None
-        self._about: tuple[Group, Mid | None] | None = None
+        self._last = Message()
         self._start = self._end = b""
+        self._size = 0
 
     def event(self, event: LocalEvent) -> None:
-        self._writers[event.node].append(event_block(event))
+        block = event_block(event)
+        self._pending[event.node](block)
+        self.appended(len(block))
 
     def deliver(self, node: NodeNumber, at: int, action: Deliver) -> None:
         """Record a delivery. Nodes that deliver one message at one time leave records that differ in the node only."""
         message = action.message
-        about = (message.group, message.parent)
-        same = message.payload is self._payload and message.mid is self._mid and about == self._about
-        if at != self._at or not same:
-            self._at, self._payload, self._mid, self._about = at, message.payload, message.mid, about
+        last = self._last
+        if (
+            at != self._at
+            or message.mid is not last.mid
+            or message.payload is not last.payload
+            or message.parent is not last.parent
+            or message.group != last.group
+        ):
+            self._at, self._last = at, message
             block = event_block(delivered(node, at, action))
-            self._start, self._end = block[:NODE_OFFSET], block[NODE_OFFSET + 4 :]
-        self._writers[node].append(self._start + self._numbers[node] + self._end)
+            self._start, self._end, self._size = block[:NODE_OFFSET], block[NODE_OFFSET + 4 :], len(block)
+        append = self._pending[node]
+        append(self._start)
+        append(self._numbers[node])
+        append(self._end)
+        self._pending_bytes += self._size
 
     def appender(self, node: NodeNumber) -> Callable[[bytes], None] | None:
-        return self._writers[node].append
+        return self._pending[node]
+
+    def appended(self, count: int) -> None:
+        """Write everything out when enough has gathered: many captures at once, because opening files costs."""
+        self._pending_bytes += count
+        if self._pending_bytes >= PENDING_BYTES_MAX:
+            self._pending_bytes = 0
+            for writer in self._writers.values():
+                writer.flush()
 
     def close(self) -> None:
         for writer in self._writers.values():
@@ -83,6 +111,9 @@ class MemoryRecorder:
     def appender(self, node: NodeNumber) -> Callable[[bytes], None] | None:  # noqa: ARG002 (the protocol's signature)
         return None
 
+    def appended(self, count: int) -> None:
+        """Nothing is appended here."""
+
     def close(self) -> None:
         """Nothing to close."""
 
@@ -103,6 +134,9 @@ class NullRecorder:
 
     def appender(self, node: NodeNumber) -> Callable[[bytes], None] | None:  # noqa: ARG002 (the protocol's signature)
         return None
+
+    def appended(self, count: int) -> None:
+        """Nothing is appended here."""
 
     def close(self) -> None:
         """Nothing to close."""

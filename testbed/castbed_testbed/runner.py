@@ -16,9 +16,9 @@ from typing import Any
 
 import msgspec
 
-from castbed.capture import frame_statistics, merged, read_captures
+from castbed.capture import Capture, frame_statistics, merged, read_captures
 from castbed.errors import ConfigurationError
-from castbed.history import History
+from castbed.history import History, Kind
 from castbed.properties import Violation
 from castbed.registry import Registry
 from castbed_testbed.experiment import Loaded
@@ -79,9 +79,20 @@ def judge(directory: Path, registry: Registry, properties: list[str] | None = No
     violations = {name: registry.checks.get(name, "--property").violations(history) for name in names}
     summary = history.summary_fields() | history_figures(history, frame_statistics(captures))
     summary |= {"properties": property_figures(violations), "vacuous": []}
-    where = {capture.node: history.name(capture.node) for capture in captures}
-    problems = [f"{where[capture.node]}: {problem}" for capture in captures for problem in capture.problems]
-    return Outcome(directory, summary, violations, history), problems
+    return Outcome(directory, summary, violations, history), _problems(captures, history)
+
+
+def _problems(captures: list[Capture], history: History) -> list[str]:
+    """What is missing or damaged, so that nobody takes a violation for the protocol's that is the files'."""
+    there = {capture.node for capture in captures}
+    problems = [f"{name}: no capture" for at, name in enumerate(history.identity.names, 1) if at not in there]
+    for capture in captures:
+        name, lane = history.name(capture.node), history.by_node.get(capture.node, [])
+        problems += [f"{name}: {problem}" for problem in capture.problems]
+        lived = [event.kind for event in lane if event.kind in (Kind.START, Kind.RESTART, Kind.CRASH, Kind.STOP)]
+        if not lived or lived[-1] not in (Kind.CRASH, Kind.STOP):
+            problems.append(f"{name}: the capture ends before the run did")
+    return problems
 
 
 def _timed(plan: Plan, captures: Path | None, progress: Progress | None) -> tuple[HostReport, float]:
@@ -124,7 +135,7 @@ def _prepare(directory: Path) -> Path:
     directory = directory.resolve() if directory.is_symlink() else directory
     try:
         if directory.exists() and any(directory.iterdir()):
-            if not _is_run(directory):
+            if not is_run(directory):
                 raise ConfigurationError(str(directory), "exists and is not a run; choose another directory with --out")
             shutil.rmtree(directory)
         (directory / CAPTURES).mkdir(parents=True, exist_ok=True)
@@ -133,7 +144,7 @@ def _prepare(directory: Path) -> Path:
     return directory
 
 
-def _is_run(directory: Path) -> bool:
+def is_run(directory: Path) -> bool:
     """Whether it holds what we wrote: other programs have files called manifest.json, too."""
     try:
         return "castbed" in json.loads((directory / MANIFEST).read_text(encoding="utf-8"))

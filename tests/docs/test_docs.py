@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from docs.markdown import DOCS, PAGES, ROOT, Block, anchors, blocks, links, page_name
+from doc_pages import DOCS, PAGES, ROOT, Block, anchors, blocks, links, page_name
 
 COMMAND_SECONDS_MAX = 120
 NOT_RUN = "not run: "

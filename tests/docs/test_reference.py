@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 import typer.main
-from docs.markdown import DOCS, blocks, sections, table, tables
+from doc_pages import DOCS, blocks, sections, table, tables
 
 from castbed import load_registry
 from castbed.capture import INTERFACES

@@ -146,6 +146,7 @@ class AntiEntropy(Machine):
         """Send nothing any more."""
         for timer in ("digest", "ask", "repair"):
             self.cancel_timer(timer)
+        self._asking = self._must_ask = False
         self._wanted.clear()
 
     def announce(self) -> None:

@@ -10,6 +10,8 @@ import typer
 
 from castbed.errors import CastbedError
 
+INTERRUPTED = 130
+
 app = typer.Typer(
     name="castbed",
     help="Run protocols for ordered, reliable group communication, and check what they promise.",
@@ -158,5 +160,13 @@ def main() -> None:
         print(f"castbed: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
-        print("castbed: interrupted", file=sys.stderr)
-        sys.exit(130)
+        _say_interrupted()
+        sys.exit(INTERRUPTED)
+    except SystemExit as exit_:
+        if exit_.code == INTERRUPTED:  # typer turns an interruption of a command into this
+            _say_interrupted()
+        raise
+
+
+def _say_interrupted() -> None:
+    print("castbed: interrupted", file=sys.stderr)

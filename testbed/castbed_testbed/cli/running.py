@@ -12,7 +12,7 @@ from castbed.properties import Violation
 from castbed.registry import load_registry
 from castbed_testbed.cli import console
 from castbed_testbed.experiment import Loaded, load_file
-from castbed_testbed.runner import CAPTURES, EXPERIMENT, Outcome, judge, run_experiment
+from castbed_testbed.runner import CAPTURES, EXPERIMENT, MANIFEST, Outcome, is_run, judge, run_experiment
 
 SHOWN_PER_PROPERTY = 1  # witnesses told in words; the run directory keeps more
 SAVED_PER_PROPERTY = 3
@@ -25,15 +25,17 @@ def run_command(
     outcome = _carry_out(load_file(path, settings, seed), out, captures)
     _save_witnesses(outcome)
     _tell(outcome, as_json)
+    if not as_json:
+        _tell_what_is_left(outcome)
     return 1 if outcome.failures else 0
 
 
 def rerun_command(directory: Path, out: Path | None, as_json: bool) -> int:
     source = directory / EXPERIMENT
-    if not source.exists():
-        raise ConfigurationError(str(directory), f"is not a run directory ({EXPERIMENT} is missing)")
+    if not (source.exists() and is_run(directory)):
+        raise ConfigurationError(str(directory), f"is not a run directory, with {EXPERIMENT} and {MANIFEST}")
     there = directory.resolve()
-    out = out or there.with_name(there.name + "-rerun")
+    out = out or (directory if directory.name else there).with_name(there.name + "-rerun")
     if out.resolve() == there:
         raise ConfigurationError("--out", "is the run itself, which has to stay for the comparison")
     outcome = _carry_out(load_file(source), out, True)
@@ -42,6 +44,7 @@ def rerun_command(directory: Path, out: Path | None, as_json: bool) -> int:
     outcome.summary["identical"] = not different
     _tell(outcome, as_json)
     if not as_json:
+        _tell_what_is_left(outcome)
         same = "every capture is the same, byte for byte" if not different else f"different: {', '.join(different)}"
         console.out().print(f"Compared with {directory}: {same}")
     return 1 if outcome.failures or different else 0
@@ -97,10 +100,12 @@ def _tell(outcome: Outcome, as_json: bool) -> None:
             screen.print(_indented(explain(outcome.history, violation)), markup=False)
     for name in outcome.summary["vacuous"]:
         screen.print(f"[red]✗[/red] the fault [bold]{name}[/bold] was asked for and never took effect")
-    if outcome.directory is not None and outcome.directory.name != CAPTURES:
-        screen.print(
-            f"Left in [bold]{outcome.directory}[/bold]: captures (pcapng, one per node), summary.json", soft_wrap=True
-        )
+
+
+def _tell_what_is_left(outcome: Outcome) -> None:
+    if outcome.directory is not None:
+        left = "captures (pcapng, one per node), summary.json"
+        console.out().print(f"Left in [bold]{outcome.directory}[/bold]: {left}", soft_wrap=True)
 
 
 def _headline(summary: dict[str, Any]) -> list[str]:

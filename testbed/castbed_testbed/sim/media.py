@@ -12,10 +12,11 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+from castbed.capture import AIR, WIRE, frame_block
 from castbed.events import Received
 from castbed.packets import Packet
 from castbed.values import NOBODY, NodeNumber
-from castbed.wire import ETHERNET_BYTES, Codec
+from castbed.wire import ETHERNET_BYTES, Codec, ethernet_frame
 from castbed_testbed.experiment import AirSpec, WireSpec
 from castbed_testbed.faults import Faults
 from castbed_testbed.schedule import Block
@@ -30,7 +31,7 @@ NOWHERE = Cell()  # where transmissions of nodes out of range are
 class Flight:
     """One transmission: what is said, by whom, and in which cell (or WIRED, or NOWHERE)."""
 
-    __slots__ = ("cell", "event", "frame", "sender", "to")
+    __slots__ = ("_ethernet", "cell", "event", "frame", "sender", "to")
 
     def __init__(self, sender: SimNode, cell: Cell, event: Received, frame: bytes, to: NodeNumber) -> None:
         self.sender = sender
@@ -38,6 +39,13 @@ class Flight:
         self.event = event
         self.frame = frame
         self.to = to
+        self._ethernet = b""
+
+    def block(self, at: int, outgoing: bool) -> bytes:
+        """What captures keep of this transmission: its sender with `outgoing`, its receivers without."""
+        if not self._ethernet:
+            self._ethernet = ethernet_frame(self.frame, self.sender.number, self.to)
+        return frame_block(WIRE if self.cell is WIRED else AIR, at, self._ethernet, outgoing)
 
     def readdressed(self, to: NodeNumber) -> Flight:
         """The same packet for another receiver."""
@@ -140,8 +148,10 @@ class Wires:
     """The wires between all fixed nodes: reliable; a blocked direction delivers when the block ends."""
 
     def __init__(self, spec: WireSpec, blocks: Blocks, random: Random, effects: Counter[str], kernel: Kernel) -> None:
-        self._spec = spec
         self._bit_ns = SECOND / spec.rate
+        self._delay = spec.delay
+        self._constant = spec.delay.constant
+        self._fifo = spec.fifo
         self._blocks = blocks
         self._random = random
         self._effects = effects
@@ -155,10 +165,11 @@ class Wires:
         now = self._kernel.now
         start = link.free if link.free > now else now
         link.free = sent = start + int((len(flight.frame) + ETHERNET_BYTES) * 8 * self._bit_ns)
-        arrival = sent + self._spec.delay.sample(self._random)
+        delay = self._constant if self._constant is not None else self._delay.sample(self._random)
+        arrival = sent + delay
         if self._blocks:
             arrival = self._blocked_until(flight.sender, receiver, sent, arrival)
-        if self._spec.fifo:
+        if self._fifo:
             if arrival < link.latest:
                 arrival = link.latest
             link.latest = arrival

@@ -11,7 +11,6 @@ import msgspec
 from castbed import actions as do
 from castbed.actions import Action, Deliver
 from castbed.application import Application, Call, Submit, Wake, Wish
-from castbed.capture import AIR, WIRE, frame_block
 from castbed.context import Context
 from castbed.errors import ContractError, PeerError
 from castbed.events import Asked, Attached, Detached, Event, Expired, Started, Submitted, ViewChanged
@@ -19,7 +18,7 @@ from castbed.history import Kind, LocalEvent
 from castbed.packets import Packet
 from castbed.recording import local_event
 from castbed.values import NOBODY, NodeNumber, View
-from castbed.wire import FrameTooLargeError, ethernet_frame
+from castbed.wire import FrameTooLargeError
 from castbed_testbed.plan import Plan
 from castbed_testbed.recorder import Recorder
 from castbed_testbed.schedule import AskNode, CrashNode, Happening, MoveNode, RestartNode
@@ -210,12 +209,16 @@ class Simulation:
     def _arrive(self, arrival: Arrival) -> None:
         """One transmission reaches everybody who hears it at this time.
 
-        This is the hot path: deliveries that nobody records or listens to are only counted, without another call.
+        This is the hot path: deliveries that no program listens to take no further call here.
         """
         flight, receivers = arrival
         cell, event, now, act = flight.cell, flight.event, self.kernel.now, self._do
-        only_counted = not self._keeps_events
-        block = self._block(flight, outgoing=False) if self._keeps_frames else None
+        record = self.recorder.deliver if self._keeps_events else None
+        block = None
+        if self._keeps_frames:
+            block = flight.block(now, outgoing=False)
+            self.recorder.appended(len(block) * len(receivers))
+        delivered = 0
         for node in receivers:
             if node.cell is not cell and not self._still_hears(node, flight):
                 continue
@@ -227,21 +230,19 @@ class Simulation:
                 self._drop(node, error)
                 continue
             for action in actions:
-                if only_counted and action.__class__ is Deliver and not node.listeners:
-                    self.delivered += 1
+                if action.__class__ is Deliver and not node.listeners:
+                    delivered += 1
+                    if record is not None:
+                        record(node.number, now, action)
                 else:
                     act[action.__class__](node, action)
             if node.stirred:
                 self._grant(node)
+        self.delivered += delivered
 
     def _still_hears(self, node: SimNode, flight: Flight) -> bool:
         """Wires reach whoever is up; one's own transmission is always heard; others have to be in the cell."""
         return node.up and (flight.cell is WIRED or node is flight.sender)
-
-    def _block(self, flight: Flight, outgoing: bool) -> bytes:
-        medium = WIRE if flight.cell is WIRED else AIR
-        ethernet = ethernet_frame(flight.frame, flight.sender.number, flight.to)
-        return frame_block(medium, self.kernel.now, ethernet, outgoing)
 
     def _drop(self, node: SimNode, error: PeerError) -> None:
         self.dropped += 1
@@ -360,7 +361,7 @@ class Simulation:
             return
         self._wires.transmit(first, self._node(receivers[0]), self._arrive)
         for number in receivers[1:]:
-            flight = first.readdressed(number)
+            flight = first.readdressed(number) if self._keeps_frames else first
             self._sent(node, flight)
             self._wires.transmit(flight, self._node(number), self._arrive)
 
@@ -377,7 +378,9 @@ class Simulation:
     def _sent(self, node: SimNode, flight: Flight) -> None:
         self.frames += 1
         if node.append is not None:
-            node.append(self._block(flight, outgoing=True))
+            block = flight.block(self.kernel.now, outgoing=True)
+            node.append(block)
+            self.recorder.appended(len(block))
 
     # --- programs ----------------------------------------------------------------------------------------------------
 
