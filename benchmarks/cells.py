@@ -1,4 +1,4 @@
-"""The cell workload as a Castbed protocol: 4 senders, a wired hop to each of 32 cells, one broadcast per cell, 512 hosts.
+"""The cell workload as a Castbed protocol: 4 senders, a wired hop to each of 32 cells, one broadcast in each.
 
 Each host checks the number of every message against the last one of its sender, as the SimPy twin does.
 """
@@ -35,7 +35,7 @@ class Station(Machine):
         self.multicast(self.context.topology.numbers("station"), Hop(message.group, message.mid, message.payload))
 
     @on(Hop)
-    def relay(self, packet: Hop, sender: int) -> None:
+    def relay(self, packet: Hop, _sender: int) -> None:
         self.broadcast(Air(packet.group, packet.mid, packet.payload))
 
 
@@ -46,7 +46,7 @@ class Host(Machine):
         self.expected = [1] * (CELLS + 1)
 
     @on(Air)
-    def received(self, packet: Air, sender: int) -> None:
+    def received(self, packet: Air, _sender: int) -> None:
         mid = packet.mid
         author = mid.sender
         if mid.seqno == self.expected[author]:

@@ -1,4 +1,4 @@
-"""The cell workload written naturally in SimPy: a process per sender, per hop and per delivery, as its tutorial teaches."""
+"""The cell workload written naturally in SimPy: a process per sender, per hop and per delivery, as it is taught."""
 
 from __future__ import annotations
 

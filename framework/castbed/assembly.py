@@ -40,6 +40,11 @@ class Chosen(msgspec.Struct, frozen=True):
         brought = self.protocol.membership is not None
         return not brought and self.membership is not None and self.membership.machine is not None
 
+    @property
+    def brings_views(self) -> bool:
+        """Whether a membership machine says who is in which group; otherwise the topology does."""
+        return self.protocol.membership is not None or self.stacked
+
     def codec(self) -> Codec:
         families = {self.protocol.name: self.protocol.packets}
         if self.stacked and self.membership:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from importlib.metadata import version
 from itertools import accumulate
 from operator import itemgetter
@@ -114,10 +114,16 @@ def _application() -> str:
     return f"castbed {version('castbed')}"
 
 
+@lru_cache(maxsize=1)
+def _identity_text(identity: RunIdentity) -> str:
+    """The identity as the rest of a JSON object: the same for all nodes of a run."""
+    return json.dumps(msgspec.to_builtins(identity)).removeprefix("{")
+
+
 def capture_header(identity: RunIdentity, node: NodeNumber) -> bytes:
     """Everything before the first packet: the section and its three interfaces."""
-    document = {"castbed": FORMAT, "node": node, **msgspec.to_builtins(identity)}
-    section = pcapng.section_header(_application(), json.dumps(document))
+    document = f'{{"castbed": {FORMAT}, "node": {node}, {_identity_text(identity)}'
+    section = pcapng.section_header(_application(), document)
     return section + b"".join(pcapng.interface_description(link_type, name) for name, link_type in INTERFACES)
 
 

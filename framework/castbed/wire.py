@@ -39,6 +39,9 @@ HEADER_FIELDS: tuple[tuple[str, str, str], ...] = (
 HEADER = Struct(">" + "".join(code for _, code, _ in HEADER_FIELDS))
 HEADER_BYTES = HEADER.size
 HAS_MID = 1
+_CONSTANT_FIELDS = 5  # those up to the kind are the same in all frames of a packet type
+_UP_TO_KIND = Struct(">" + "".join(code for _, code, _ in HEADER_FIELDS[:_CONSTANT_FIELDS]))
+_AFTER_KIND = Struct(">" + "".join(code for _, code, _ in HEADER_FIELDS[_CONSTANT_FIELDS:]))
 
 ETHERNET = Struct(">6s6sH")
 ETHERTYPE = 0x88B5  # IEEE 802 local experimental ethertype 1
@@ -77,6 +80,8 @@ class _Layout:
         self.packet_type = packet_type
         self.family = family
         self.kind = kind_of(packet_type)
+        self.start = _UP_TO_KIND.pack(MAGIC, VERSION, 0, family, self.kind)
+        self.start_with_mid = _UP_TO_KIND.pack(MAGIC, VERSION, HAS_MID, family, self.kind)
         self.has_group, self.has_mid, self.has_payload = (n in names for n in ("group", "mid", "payload"))
         self.body: Callable[[Any], Any] | None = _getter(body)
         self.decoder = msgspec.msgpack.Decoder(tuple[tuple(hints[n] for n in body)])  # type: ignore[misc]
@@ -128,21 +133,10 @@ class Codec:
         payload: bytes = packet.payload if layout.has_payload else b""  # type: ignore[attr-defined]
         mid: Mid | None = packet.mid if layout.has_mid else None  # type: ignore[attr-defined]
         origin, seqno, incarnation = (0, 0, 0) if mid is None else (mid.sender, mid.seqno, mid.incarnation)
-        header = HEADER.pack(
-            MAGIC,
-            VERSION,
-            0 if mid is None else HAS_MID,
-            layout.family,
-            layout.kind,
-            packet.group if layout.has_group else 0,  # type: ignore[attr-defined]
-            seqno,
-            sender,
-            origin,
-            incarnation,
-            len(body),
-            len(payload),
-        )
-        frame = header + body + payload
+        group = packet.group if layout.has_group else 0  # type: ignore[attr-defined]
+        start = layout.start if mid is None else layout.start_with_mid
+        rest = _AFTER_KIND.pack(group, seqno, sender, origin, incarnation, len(body), len(payload))
+        frame = start + rest + body + payload
         if len(frame) > FRAME_BYTES_MAX:
             raise FrameTooLargeError(
                 f"{type(packet).__name__} needs {len(frame)} bytes, a frame holds {FRAME_BYTES_MAX}"

@@ -51,7 +51,7 @@ def disturbed(registry: Registry, loaded: Loaded, tries: int = TRIES) -> list[st
     plan = make_plan(loaded.experiment, registry)
     codec = plan.chosen.codec()
     simulation = Simulation(plan, NullRecorder())
-    simulation.encoder = collector = _FrameCollector(codec)
+    simulation.transmitter.encoder = collector = _FrameCollector(codec)
     simulation.run()
     machines = [node.machine for node in simulation.nodes if node.machine is not None]
     random = plan.random("disturbance")

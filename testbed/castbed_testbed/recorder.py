@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
@@ -13,6 +14,7 @@ from castbed.history import History, LocalEvent, RunIdentity
 from castbed.recording import delivered
 from castbed.values import Message, NodeNumber
 
+FLUSH_EVERY_S = 1.0
 PENDING_BYTES_MAX = 32 * 2**20  # of all captures together, in memory
 
 
@@ -33,6 +35,8 @@ class Recorder(Protocol):
 
     def appended(self, count: int) -> None: ...
 
+    def breathe(self) -> None: ...
+
     def close(self) -> None: ...
 
 
@@ -49,6 +53,7 @@ class CaptureRecorder:
         self._numbers = {number: number.to_bytes(4, "big") for number in self._writers}
         self._pending = {number: writer.pending.append for number, writer in self._writers.items()}
         self._pending_bytes = 0
+        self._flushed = time.monotonic()
         self._at = -1
         self._last = Message()
         self._start = self._end = b""
@@ -86,9 +91,18 @@ class CaptureRecorder:
         """Write everything out when enough has gathered: many captures at once, because opening files costs."""
         self._pending_bytes += count
         if self._pending_bytes >= PENDING_BYTES_MAX:
-            self._pending_bytes = 0
-            for writer in self._writers.values():
-                writer.flush()
+            self._flush()
+
+    def breathe(self) -> None:
+        """Called now and then: what happened is in the files soon after, also when the run is killed."""
+        if time.monotonic() - self._flushed > FLUSH_EVERY_S:
+            self._flush()
+
+    def _flush(self) -> None:
+        self._pending_bytes = 0
+        self._flushed = time.monotonic()
+        for writer in self._writers.values():
+            writer.flush()
 
     def close(self) -> None:
         for writer in self._writers.values():
@@ -114,6 +128,9 @@ class MemoryRecorder:
     def appended(self, count: int) -> None:
         """Nothing is appended here."""
 
+    def breathe(self) -> None:
+        """Nothing waits to be written."""
+
     def close(self) -> None:
         """Nothing to close."""
 
@@ -137,6 +154,9 @@ class NullRecorder:
 
     def appended(self, count: int) -> None:
         """Nothing is appended here."""
+
+    def breathe(self) -> None:
+        """Nothing waits to be written."""
 
     def close(self) -> None:
         """Nothing to close."""

@@ -44,10 +44,17 @@ class RestartNode(Happening, frozen=True):
 
 
 class MoveNode(Happening, frozen=True):
-    """Detach the node, and attach it to `station` if there is one (NOBODY: to the shared air when `attach`)."""
+    """Take the node into the cell of a station."""
 
-    attach: bool = True
-    station: NodeNumber = NOBODY
+    station: NodeNumber
+
+
+class TakeAway(Happening, frozen=True):
+    """Take the node out of everybody's range."""
+
+
+class BringBack(Happening, frozen=True):
+    """Bring the node back to where it was before it was taken away, unless it has moved since."""
 
 
 class AskNode(Happening, frozen=True):
@@ -95,7 +102,7 @@ def _listed(faults: wanted.Faults, topology: Topology, commands: tuple[type[Comm
     for at, absence in enumerate(faults.absences):
         node = _mobile(topology, absence.node, f"faults.absences[{at}].node")
         _check_span(absence.start, absence.end, f"faults.absences[{at}]")
-        yield from _absence(node, absence.start, absence.end, "absences", topology)
+        yield from _absence(node, absence.start, absence.end, "absences")
     for at, handoff in enumerate(faults.handoffs):
         yield _handoff(handoff, topology, f"faults.handoffs[{at}]")
     for verb, listed in (("join", faults.joins), ("leave", faults.leaves)):
@@ -103,9 +110,8 @@ def _listed(faults: wanted.Faults, topology: Topology, commands: tuple[type[Comm
             yield _membership(verb, change, topology, commands, f"faults.{verb}s[{at}]")
 
 
-def _absence(node: NodeNumber, start: int, end: int, fault: str, topology: Topology) -> tuple[Happening, Happening]:
-    home = topology.attached.get(node, NOBODY)
-    return MoveNode(start, fault, node, attach=False), MoveNode(end, "", node, attach=True, station=home)
+def _absence(node: NodeNumber, start: int, end: int, fault: str) -> tuple[Happening, Happening]:
+    return TakeAway(start, fault, node), BringBack(end, "", node)
 
 
 def _mobile(topology: Topology, name: str, path: str) -> NodeNumber:
@@ -120,16 +126,16 @@ def _check_span(start: int, end: int, path: str) -> None:
         raise ConfigurationError(f"{path}.end", "has to be later than the start")
 
 
-def _handoff(handoff: wanted.Handoff, topology: Topology, path: str) -> MoveNode:
+def _handoff(handoff: wanted.Handoff, topology: Topology, path: str) -> Happening:
     host = node_number(topology, handoff.host, f"{path}.host")
     if topology.role(host) != "host":
         raise ConfigurationError(f"{path}.host", f"{handoff.host!r} is a {topology.role(host)}, only hosts move")
     if not handoff.to:
-        return MoveNode(handoff.at, "handoffs", host, attach=False)
+        return TakeAway(handoff.at, "handoffs", host)
     station = node_number(topology, handoff.to, f"{path}.to")
     if topology.role(station) != "station":
         raise ConfigurationError(f"{path}.to", f"{handoff.to!r} is no station")
-    return MoveNode(handoff.at, "handoffs", host, attach=True, station=station)
+    return MoveNode(handoff.at, "handoffs", host, station)
 
 
 def _membership(
@@ -203,7 +209,7 @@ class _Drawn:
             start = max(self._moment(random), free_from[node])
             end = start + max(1, plan.length.sample(random))
             free_from[node] = end + 1
-            yield from _absence(node, start, end, "random_absences", self.topology)
+            yield from _absence(node, start, end, "random_absences")
 
     def crashes(self) -> Iterable[Happening]:
         plan = self.experiment.faults.random_crashes
@@ -261,6 +267,6 @@ class _Drawn:
             here = random.choice([station for station in stations if station != here])
             gap, counted = plan.gap.sample(random), "mobility"
             if gap > 0:
-                yield MoveNode(at, counted, host, attach=False)
+                yield TakeAway(at, counted, host)
                 at, counted = at + gap, ""
-            yield MoveNode(at, counted, host, attach=True, station=here)
+            yield MoveNode(at, counted, host, here)

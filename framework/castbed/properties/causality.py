@@ -73,10 +73,10 @@ class Causality:
             step = lane[at]
             if step is submission:
                 explored[thread] = at
-                break
+                return found
             if step.memory == submission.memory:
                 found.append((step.number, step.event if isinstance(step, Delivery) else None))
-        return found
+        return []  # a later message of the thread was here before
 
     def _chain(self, before: int, reached: dict[int, tuple[int, LocalEvent | None]]) -> list[LocalEvent]:
         events: list[LocalEvent] = []

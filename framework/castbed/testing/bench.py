@@ -100,9 +100,6 @@ class Bench:
         random = Random(f"{self._seed}/{node}/{life}")
         self.machines[node] = self.chosen.machine(Context(number, self.topology, random, life, stored))
         self.events.append(LocalEvent(number, self.now, Kind.RESTART if life else Kind.START, number=int(bool(stored))))
-        for group, members in self.topology.groups.items():
-            if number in members:
-                self.events.append(LocalEvent(number, self.now, Kind.JOIN, group))
         did = list(self.step(node, Started()))
         did += self._static_views(node, number)
         station = self._cells.get(number)
@@ -110,12 +107,13 @@ class Bench:
 
     def _static_views(self, node: str, number: NodeNumber) -> list[Action]:
         """Without a membership machine, the groups of the topology are the views."""
-        if self.chosen.protocol.membership is not None or self.chosen.stacked:
+        if self.chosen.brings_views:
             return []
         did: list[Action] = []
         for group, members in self.topology.groups.items():
             if number in members:
                 view = View(group, 0, members)
+                self.events.append(LocalEvent(number, self.now, Kind.JOIN, group))
                 self.events.append(LocalEvent(number, self.now, Kind.VIEW, group, members=members))
                 did += self.step(node, ViewChanged(view))
         return did

@@ -1,4 +1,4 @@
-"""`m2mc-churn`: people who come late, talk, answer, leave and come back: a workload for groups that change all the time.
+"""`m2mc-churn`: people who come late, talk, answer, leave and come back, so that groups change all the time.
 
 The first nodes create the groups; everybody else discovers them by advertising. The application `chat` on the same node
 accepts what is offered.

@@ -6,7 +6,10 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Any
 
+from castbed.errors import ContractError
+
 PROGRESS_EVENTS = 1 << 15  # how many events pass between two calls of `progress`
+STUCK_MAX = 32  # times that many events in one moment: a million are no honest work
 
 Entry = tuple[int, int, Callable[[Any], None], Any]
 
@@ -30,13 +33,17 @@ class Kernel:
     def run(self, end: int, progress: Callable[[int], None] | None = None) -> None:
         """Let everything happen that is due up to `end`."""
         heap = self._heap
+        stuck = 0
         while heap and heap[0][0] <= end:
-            left = PROGRESS_EVENTS
+            left, before = PROGRESS_EVENTS, self.now
             while left and heap and heap[0][0] <= end:
                 self.now, _, run, argument = heappop(heap)
                 run(argument)
                 left -= 1
             self.events += PROGRESS_EVENTS - left
+            stuck = stuck + 1 if self.now == before else 0
+            if stuck == STUCK_MAX:
+                raise ContractError(f"time stands still at {self.now} ns: something without delay goes round for ever")
             if progress is not None:
                 progress(self.now)
         self.now = end

@@ -52,11 +52,16 @@ class Timer:
 
 
 class SimNode:
-    """The state of one device. `home` is the cell it is in or will be in when it is up, `cell` the one it hears now."""
+    """The state of one device.
+
+    `home` is the cell it is in or will be in when it is up, `cell` the one it hears now, `before` the one that it was
+    in when it last went away.
+    """
 
     __slots__ = (
         "air_free",
         "append",
+        "before",
         "cell",
         "granting",
         "home",
@@ -89,6 +94,7 @@ class SimNode:
         self.life = -1
         self.cell: Cell | None = None
         self.home: Cell | None = None
+        self.before: Cell | None = None
         self.air_free = 0
 
     @property

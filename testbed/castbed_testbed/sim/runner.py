@@ -27,10 +27,10 @@ def simulate(plan: Plan, recorder: Recorder, progress: Callable[[int], None] | N
     return HostReport(
         simulation.submitted,
         simulation.delivered,
-        simulation.frames,
+        simulation.transmitter.frames,
         simulation.kernel.events,
         simulation.kernel.now,
         simulation.dropped,
-        simulation.oversize,
+        simulation.transmitter.oversize,
         dict(simulation.effects),
     )

@@ -15,16 +15,16 @@ from castbed.context import Context
 from castbed.errors import ContractError, PeerError
 from castbed.events import Asked, Attached, Detached, Event, Expired, Started, Submitted, ViewChanged
 from castbed.history import Kind, LocalEvent
-from castbed.packets import Packet
 from castbed.recording import local_event
-from castbed.values import NOBODY, NodeNumber, View
-from castbed.wire import FrameTooLargeError
+from castbed.values import View
 from castbed_testbed.plan import Plan
 from castbed_testbed.recorder import Recorder
-from castbed_testbed.schedule import AskNode, CrashNode, Happening, MoveNode, RestartNode
+from castbed_testbed.schedule import AskNode, BringBack, CrashNode, Happening, MoveNode, RestartNode, TakeAway
 from castbed_testbed.sim.kernel import Kernel
-from castbed_testbed.sim.media import NOWHERE, WIRED, Air, Arrival, Blocks, Encoder, Flight, Wires
+from castbed_testbed.sim.media import WIRED, Arrival, Flight
 from castbed_testbed.sim.node import Cell, SimNode, Timer
+from castbed_testbed.sim.places import Places
+from castbed_testbed.sim.transmitter import Transmitter
 
 STEPS_AT_ONE_TIME_MAX = 100_000  # an application that answers itself for ever within one instant ends here
 
@@ -39,26 +39,18 @@ class Simulation:
         self.effects: Counter[str] = Counter()
         self.delivered = 0
         self.submitted = 0
-        self.frames = 0
         self.dropped = 0
-        self.oversize = 0
         topology = plan.topology
         self.nodes = [SimNode(n.number, n.name, n.role, recorder.appender(n.number)) for n in topology.nodes]
+        self.transmitter = Transmitter(plan, self.nodes, self.kernel, recorder, self.effects, self._arrive)
+        self._places = Places(topology, self.nodes)
         self._keeps_frames = any(node.append is not None for node in self.nodes)
         self._keeps_events = recorder.keeps_events
-        self._own_copy = "own_copy" in plan.chosen.variant.needs
-        self.encoder = Encoder(plan.chosen.codec(), plan.transport_options.decode)
-        blocks = Blocks(plan.schedule.blocks)
-        spec, faults, kernel = plan.experiment.topology, plan.experiment.faults, self.kernel
-        self._air = Air(spec.air, faults, blocks, plan.random("air"), self.effects, kernel)
-        self._wires = Wires(spec.wire, blocks, plan.random("wires"), self.effects, kernel)
-        self._cells: dict[NodeNumber, Cell] = {}
-        self._everywhere = Cell()
         self._do: dict[type[Action], Callable[[SimNode, Any], None]] = {
             do.Deliver: self._deliver,
-            do.Send: self._send,
-            do.Multicast: self._multicast,
-            do.Broadcast: self._broadcast,
+            do.Send: self.transmitter.send,
+            do.Multicast: self.transmitter.multicast,
+            do.Broadcast: self.transmitter.broadcast,
             do.SetTimer: self._set_timer,
             do.CancelTimer: self._cancel_timer,
             do.Accept: self._accept,
@@ -74,45 +66,21 @@ class Simulation:
 
     def run(self, progress: Callable[[int], None] | None = None) -> None:
         """From the start of all nodes to the end of the experiment."""
-        self._place()
         for node in self.nodes:
-            self._enter(node)
+            self._places.enter(node)
         for node in self.nodes:
             self._start(node)
         for happening in self.plan.schedule.happenings:
             self.kernel.at(happening.at, self._happen, happening)
-        self.kernel.run(self.plan.end, progress)
+        self.kernel.run(self.plan.end, lambda now: self._pause(now, progress))
         for node in self.nodes:
             if node.up:
                 self._event(node, Kind.STOP)
 
-    # --- where nodes are ---------------------------------------------------------------------------------------------
-
-    def _place(self) -> None:
-        topology = self.plan.topology
-        for node in self.nodes:
-            if topology.model == "broadcast":
-                node.home = self._everywhere
-            elif node.role == "station":
-                node.home = self._cells[node.number] = Cell()
-        for host, station in topology.attached.items():
-            self._node(host).home = self._cells[station]
-
-    def _node(self, number: NodeNumber) -> SimNode:
-        return self.nodes[number - 1]
-
-    def _enter(self, node: SimNode) -> None:
-        node.cell = node.home
-        if node.cell is not None:
-            node.cell.enter(node)
-
-    def _exit(self, node: SimNode) -> None:
-        if node.cell is not None:
-            node.cell.leave(node)
-        node.cell = None
-
-    def _station_of(self, node: SimNode) -> NodeNumber:
-        return next((number for number, cell in self._cells.items() if cell is node.cell), NOBODY)
+    def _pause(self, now: int, progress: Callable[[int], None] | None) -> None:
+        self.recorder.breathe()
+        if progress is not None:
+            progress(now)
 
     # --- lives -------------------------------------------------------------------------------------------------------
 
@@ -129,8 +97,8 @@ class Simulation:
         self._event(node, kind, number=int(storage and node.life > 0))
         self._step(node, Started())
         self._static_groups(node)
-        station = self._station_of(node) if node.role == "host" else NOBODY
-        if station:
+        station = self._places.station(node.cell)
+        if station and node.role == "host":
             self._event(node, Kind.ATTACH, peer=station)
             self._step(node, Attached(station))
         for program in node.programs:
@@ -138,24 +106,29 @@ class Simulation:
         self._grant(node)
 
     def _static_groups(self, node: SimNode) -> None:
-        chosen = self.plan.chosen
-        declared = chosen.protocol.membership is None and not chosen.stacked
+        """Where no membership says otherwise, the groups of the topology are the views."""
+        if self.plan.chosen.brings_views:
+            return
         for group, members in self.plan.topology.groups.items():
             if node.number in members:
+                view = View(group, 0, members)
                 self._join(node, do.Join(group))
-                if declared:
-                    view = View(group, 0, members)
-                    self._record(node, do.Install(view))
-                    self._step(node, ViewChanged(view))
+                self._record(node, do.Install(view))
+                self._step(node, ViewChanged(view))
 
     def _happen(self, happening: Happening) -> None:
-        node = self._node(happening.node)
+        node = self.nodes[happening.node - 1]
         if isinstance(happening, CrashNode):
             took_effect = self._crash(node)
         elif isinstance(happening, RestartNode):
             took_effect = self._restart(node, happening)
         elif isinstance(happening, MoveNode):
-            took_effect = self._move(node, happening)
+            took_effect = self._move(node, self._places.cell(happening.station))
+        elif isinstance(happening, TakeAway):
+            node.before = node.home or node.before
+            took_effect = self._move(node, None)
+        elif isinstance(happening, BringBack):
+            took_effect = node.home is None and self._move(node, node.before)
         else:
             assert isinstance(happening, AskNode)
             took_effect = node.up
@@ -167,7 +140,7 @@ class Simulation:
     def _crash(self, node: SimNode) -> bool:
         if not node.up:
             return False
-        self._exit(node)
+        self._places.leave(node)
         node.halt()
         self._event(node, Kind.CRASH)
         return True
@@ -175,24 +148,24 @@ class Simulation:
     def _restart(self, node: SimNode, restart: RestartNode) -> bool:
         if node.up:
             return False
-        self._enter(node)
+        self._places.enter(node)
         self._start(node, restart.storage)
         return True
 
-    def _move(self, node: SimNode, move: MoveNode) -> bool:
-        there = self._cells[move.station] if move.station else self._everywhere
-        target = there if move.attach else None
+    def _move(self, node: SimNode, target: Cell | None) -> bool:
+        """Take the node out of where it is and, unless the target is None, into the target."""
         if target is node.home:
             return False
         if node.home is not None and node.up:
-            self._exit(node)
+            self._places.leave(node)
             self._event(node, Kind.DETACH)
             self._step(node, Detached())
         node.home = target
         if target is not None and node.up:
-            self._enter(node)
-            self._event(node, Kind.ATTACH, peer=move.station)
-            self._step(node, Attached(move.station))
+            self._places.enter(node)
+            station = self._places.station(target)
+            self._event(node, Kind.ATTACH, peer=station)
+            self._step(node, Attached(station))
         return True
 
     # --- steps -------------------------------------------------------------------------------------------------------
@@ -320,67 +293,6 @@ class Simulation:
 
     def _cancel_timer(self, node: SimNode, action: do.CancelTimer) -> None:
         node.timers.pop(action.name, None)
-
-    # --- transmissions -----------------------------------------------------------------------------------------------
-
-    def _broadcast(self, node: SimNode, action: do.Broadcast) -> None:
-        cell = node.cell or NOWHERE
-        flight = self._flight(node, action.packet, cell, NOBODY)
-        if flight is None:
-            return
-        hearers: tuple[SimNode, ...]
-        if cell is NOWHERE:
-            hearers = (node,) if self._own_copy else ()
-        else:
-            hearers = cell.hearers if self._own_copy else cell.others(node)
-        self._air.transmit(flight, hearers, self._arrive)
-
-    def _send(self, node: SimNode, action: do.Send) -> None:
-        self._multicast(node, do.Multicast((action.to,), action.packet))
-
-    def _multicast(self, node: SimNode, action: do.Multicast) -> None:
-        me, wired = node.number, self.plan.topology.wired
-        by_wire = [number for number in action.to if number == me or wired(me, number)]
-        if not all(0 < number <= len(self.nodes) for number in action.to):
-            raise ContractError(
-                f"{node.name} sent {type(action.packet).__name__} to {action.to}, and not all of them exist"
-            )
-        on_air = [self._node(number) for number in action.to if number != me and not wired(me, number)]
-        if by_wire:
-            self._over_wires(node, action.packet, by_wire)
-        if on_air:
-            to = on_air[0].number if len(on_air) == 1 else NOBODY
-            flight = self._flight(node, action.packet, node.cell or NOWHERE, to)
-            if flight is not None:
-                hearers = tuple(hearer for hearer in on_air if hearer.cell is node.cell is not None)
-                self._air.transmit(flight, hearers, self._arrive)
-
-    def _over_wires(self, node: SimNode, packet: Packet, receivers: list[NodeNumber]) -> None:
-        first = self._flight(node, packet, WIRED, receivers[0])
-        if first is None:
-            return
-        self._wires.transmit(first, self._node(receivers[0]), self._arrive)
-        for number in receivers[1:]:
-            flight = first.readdressed(number) if self._keeps_frames else first
-            self._sent(node, flight)
-            self._wires.transmit(flight, self._node(number), self._arrive)
-
-    def _flight(self, node: SimNode, packet: Packet, cell: Cell, to: NodeNumber) -> Flight | None:
-        try:
-            flight = self.encoder.flight(node, packet, cell, to)
-        except FrameTooLargeError as error:
-            self.oversize += 1
-            self._event(node, Kind.DROP, text=str(error))
-            return None
-        self._sent(node, flight)
-        return flight
-
-    def _sent(self, node: SimNode, flight: Flight) -> None:
-        self.frames += 1
-        if node.append is not None:
-            block = flight.block(self.kernel.now, outgoing=True)
-            node.append(block)
-            self.recorder.appended(len(block))
 
     # --- programs ----------------------------------------------------------------------------------------------------
 

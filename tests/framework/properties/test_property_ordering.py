@@ -212,6 +212,15 @@ def _blamed(events: tuple[LocalEvent, ...]) -> tuple[int, tuple]:
     return events[-1].node, events[0].message
 
 
+def test_the_chain_of_a_witness_holds_nothing_that_came_later() -> None:
+    """C delivers B1 only after it submitted C2: what links the two is B2."""
+    story = (
+        "C submits C1\nB submits B1\nB submits B2 to B\nC delivers B2\nC submits C2 to B\nC delivers B1\nB delivers C2"
+    )
+    words = [violation.words for violation in causal(told(story))]
+    assert "B delivered C2 without B1, although B1 happened before C2, through B2." in words
+
+
 @given(_chaotic())
 def test_causal_finds_what_the_definition_finds(history: History) -> None:
     found = causal(history)
