@@ -10,6 +10,7 @@ from testbed_support import cells, changed, do, planned, post, probe, say, scrip
 
 from castbed import ContractError, Kind
 from castbed_testbed.sim import simulation
+from castbed_testbed.sim.kernel import Kernel
 
 EVERYBODY = ("A", "B", "C")
 
@@ -349,3 +350,20 @@ def test_a_timer_cannot_be_set_into_the_past(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(Probe, "started", lambda self: self.set_timer("egg", -1))
     with pytest.raises(ContractError, match="A set the timer 'egg' into the past"):
         simulated(probe())
+
+
+def test_a_host_that_was_away_comes_back_to_the_cell_that_it_left() -> None:
+    absence = {"node": "a", "start": "300ms", "end": "500ms"}
+    handoff = {"host": "a", "at": "100ms", "to": "S2"}
+    seen = simulated(cells(faults={"absences": [absence], "handoffs": [handoff]}))
+    assert [seen.history.name(event.peer) for event in seen.events("a", Kind.ATTACH)] == ["S1", "S2", "S2"]
+
+
+def test_time_that_stands_still_ends_the_run() -> None:
+    def again(_: object) -> None:
+        kernel.at(kernel.now, again, None)
+
+    kernel = Kernel()
+    kernel.at(5, again, None)
+    with pytest.raises(ContractError, match="time stands still at 5 ns"):
+        kernel.run(10)

@@ -17,11 +17,10 @@ from typing import Any
 import pytest
 import tomli_w
 
-import castbed as framework
 from castbed_testbed.cli import main
 
 SECONDS_MAX = 60
-EXAMPLES = Path(framework.__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 LOSSY = {
     "name": "lossy",
     "protocol": {"name": "sb"},
