@@ -1,4 +1,4 @@
-"""Every installed protocol goes through the conformance kit: ours, and in tox a third party's that is installed there."""
+"""Every installed protocol goes through the conformance kit: ours and, in tox, that of a third party."""
 
 from __future__ import annotations
 
