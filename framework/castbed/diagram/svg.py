@@ -162,15 +162,24 @@ class _Picture:
 
     def _arrows(self) -> list[str]:
         """From each submission to where the message came: to its hold, if one is shown, else to its delivery."""
-        reached: set[tuple[NodeNumber, MessageKey]] = set()
+        reached: set[tuple[NodeNumber, int]] = set()
         parts: list[str] = []
         for index, event in enumerate(self.scene.events):
-            if event.kind in (Kind.HOLD, Kind.DELIVER) and (event.node, event.message) not in reached:
-                reached.add((event.node, event.message))
-                source = self.sources.get(event.message)
-                if source is not None and self.scene.events[source].node != event.node:
-                    parts.append(self._arrow(source, index, self.ink(event.message)))
+            if event.kind not in (Kind.HOLD, Kind.DELIVER):
+                continue
+            source = self._source(index)
+            if source is None or (event.node, source) in reached:
+                continue
+            reached.add((event.node, source))
+            if self.scene.events[source].node != event.node:
+                parts.append(self._arrow(source, index, self.ink(event.message)))
         return parts
+
+    def _source(self, index: int) -> int | None:
+        """The submission that a copy came from: where an identity was used twice, the latest one of the same content."""
+        events, event = self.scene.events, self.scene.events[index]
+        before = [at for at in range(index) if events[at].kind == Kind.SUBMIT and events[at].message == event.message]
+        return max(before, key=lambda at: (events[at].digest == event.digest, at), default=None)
 
     def _arrow(self, source: int, target: int, ink: str) -> str:
         """A straight arrow between the edges of two marks."""

@@ -79,7 +79,7 @@ def _save_witnesses(outcome: Outcome) -> None:
     for name, found in outcome.violations.items():
         for number, violation in enumerate(found[:SAVED_PER_PROPERTY], start=1):
             folder.mkdir(exist_ok=True)
-            picture = space_time_svg(outcome.history, violation.events, violation.words)
+            picture = space_time_svg(outcome.history, violation.events, f"{name} ({violation.kind})", violation.words)
             (folder / f"{name}-{number}.svg").write_text(picture, encoding="utf-8")
 
 
@@ -104,7 +104,8 @@ def _tell(outcome: Outcome, as_json: bool) -> None:
 
 def _tell_what_is_left(outcome: Outcome) -> None:
     if outcome.directory is not None:
-        left = "captures (pcapng, one per node), summary.json"
+        witnesses = ", witnesses (SVG)" if any(outcome.violations.values()) else ""
+        left = f"captures (pcapng, one per node), summary.json{witnesses}"
         console.out().print(f"Left in [bold]{outcome.directory}[/bold]: {left}", soft_wrap=True)
 
 
