@@ -176,7 +176,7 @@ class _Picture:
         return parts
 
     def _source(self, index: int) -> int | None:
-        """The submission that a copy came from: where an identity was used twice, the latest one of the same content."""
+        """The submission that a copy came from: if an identity was used twice, the latest one of the same content."""
         events, event = self.scene.events, self.scene.events[index]
         before = [at for at in range(index) if events[at].kind == Kind.SUBMIT and events[at].message == event.message]
         return max(before, key=lambda at: (events[at].digest == event.digest, at), default=None)
