@@ -70,7 +70,11 @@ def run(
 
 
 @app.command()
-def rerun(directory: RunDirectory, out: Out = None, json: Json = False) -> None:
+def rerun(
+    directory: Annotated[Path, typer.Argument(help="A run directory.", metavar="DIR")],
+    out: Out = None,
+    json: Json = False,
+) -> None:
     """Repeat a run exactly, and say whether every capture came out byte for byte the same.
 
     The repetition goes to DIR-rerun unless --out says otherwise.
