@@ -1,7 +1,7 @@
 """`python -m castbed` is the `castbed` command, whichever installed package provides it."""
 
-from importlib.metadata import entry_points
+from importlib.metadata import distribution
 
 if __name__ == "__main__":
-    (command,) = entry_points(group="console_scripts", name="castbed")
+    (command,) = distribution("castbed").entry_points.select(group="console_scripts", name="castbed")
     command.load()()

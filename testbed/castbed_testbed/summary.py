@@ -9,6 +9,7 @@ from typing import Any
 from castbed.capture import FrameStatistics
 from castbed.history import History, Kind
 from castbed.properties import Violation
+from castbed.properties.facts import Facts, Submission
 from castbed.properties.reading import facts_of
 from castbed_testbed.faults import Faults
 from castbed_testbed.report import HostReport
@@ -70,8 +71,14 @@ def _expected(history: History) -> int:
     """
     facts = facts_of(history)
     if "recovery" in history.identity.guarantees:
-        return sum(len(facts.present[submission.event.group]) for submission in facts.submissions.values())
+        return sum(len(_present(facts, submission)) for submission in facts.submissions.values())
     return sum(len(facts.owed(submission)) for submission in facts.submissions.values())
+
+
+def _present(facts: Facts, submission: Submission) -> set[int]:
+    """Who is there at the end and was meant."""
+    present = facts.present[submission.event.group]
+    return present if submission.event.to is None else present & set(submission.event.to)
 
 
 def _held_at_end(history: History) -> int:

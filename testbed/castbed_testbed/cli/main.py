@@ -8,8 +8,6 @@ from typing import Annotated
 
 import typer
 
-from castbed.errors import CastbedError
-
 INTERRUPTED = 130
 
 app = typer.Typer(
@@ -160,9 +158,6 @@ def main() -> None:
     """The `castbed` command; every error that Castbed raises on purpose becomes one sentence on stderr."""
     try:
         app()
-    except CastbedError as error:
-        print(f"castbed: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
     except KeyboardInterrupt:
         _say_interrupted()
         sys.exit(INTERRUPTED)
@@ -170,6 +165,18 @@ def main() -> None:
         if exit_.code == INTERRUPTED:  # typer turns an interruption of a command into this
             _say_interrupted()
         raise
+    except Exception as error:
+        sys.exit(_said_on_purpose(error))
+
+
+def _said_on_purpose(error: Exception) -> int:
+    """One sentence and the exit code for what Castbed raises on purpose; anything else is a bug and goes on."""
+    from castbed.errors import CastbedError
+
+    if not isinstance(error, CastbedError):
+        raise error
+    print(f"castbed: {error}", file=sys.stderr)
+    return error.exit_code
 
 
 def _say_interrupted() -> None:
