@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any, TypeVar
 
 import msgspec
+import msgspec.inspect
 
 from castbed.errors import ConfigurationError
 
@@ -87,10 +89,10 @@ def convert(value: Any, to: type[T], path: str = "") -> T:
     try:
         return msgspec.convert(value, to, dec_hook=_read)
     except msgspec.ValidationError as error:
-        raise _explained(str(error), path) from None
+        raise _explained(str(error), path, to) from None
 
 
-def _explained(problem: str, path: str) -> ConfigurationError:
+def _explained(problem: str, path: str, to: type) -> ConfigurationError:
     said, _, where = problem.partition(" - at `")
     inner = where.rstrip("`").removeprefix("$").removeprefix(".")
     unknown = re.fullmatch(r"Object contains unknown field `(.+)`", said)
@@ -98,7 +100,32 @@ def _explained(problem: str, path: str) -> ConfigurationError:
     key = unknown or missing
     full = ".".join(part for part in (path, inner, key[1] if key else "") if part)
     if unknown:
-        return ConfigurationError(full, "unknown key")
+        return ConfigurationError(full, f"unknown key ({_instead(unknown[1], _keys_at(to, inner))})")
     if missing:
         return ConfigurationError(full, "this key is required")
     return ConfigurationError(full or path, said[:1].lower() + said[1:])
+
+
+def _instead(key: str, known: list[str]) -> str:
+    close = get_close_matches(key, known, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(sorted(known)) or 'none'}"
+
+
+def _keys_at(to: type, path: str) -> list[str]:
+    """The keys of the table at a place such as `faults.cuts[...]` of a configuration of this type."""
+    found: list[Any] = [msgspec.inspect.type_info(to)]
+    for step in re.findall(r"[^.\[\]]+|\[[^\]]*\]", path):
+        found = [inner for outer in _alternatives(found) for inner in _inside(outer, step)]
+    return [field.encode_name for kind in _alternatives(found) for field in getattr(kind, "fields", ())]
+
+
+def _alternatives(kinds: list[Any]) -> list[Any]:
+    return [one for kind in kinds for one in (kind.types if isinstance(kind, msgspec.inspect.UnionType) else (kind,))]
+
+
+def _inside(kind: Any, step: str) -> list[Any]:
+    if isinstance(kind, msgspec.inspect.StructType):
+        return [field.type for field in kind.fields if field.encode_name == step]
+    if isinstance(kind, msgspec.inspect.DictType):
+        return [kind.value_type]
+    return [kind.item_type] if isinstance(kind, msgspec.inspect.CollectionType) and step.startswith("[") else []

@@ -44,7 +44,21 @@ UNKNOWN_KEYS = (
 @pytest.mark.parametrize("path", UNKNOWN_KEYS)
 def test_an_unknown_key_is_named(path: str) -> None:
     data = probe(workload={"kind": "steady"}, membership={"name": "static"}, transport={"name": "sim"})
-    assert refusal(changed(path, 1, data)) == f"{path}: unknown key"
+    assert refusal(changed(path, 1, data)).startswith(f"{path}: unknown key (known: ")
+
+
+@pytest.mark.parametrize(
+    ("path", "meant"),
+    [
+        ("faults.los", "loss"),
+        ("topology.air.rat", "rate"),
+        ("workload.size_", "size"),
+        ("protocl", "protocol"),
+    ],
+)
+def test_a_key_that_is_nearly_right_is_suggested(path: str, meant: str) -> None:
+    data = probe(workload={"kind": "steady"})
+    assert refusal(changed(path, 1, data)) == f"{path}: unknown key (did you mean {meant!r}?)"
 
 
 @pytest.mark.parametrize(
@@ -62,12 +76,12 @@ def test_an_unknown_key_in_a_listed_fault_is_named_with_its_place(kind: str) -> 
         "leaves": CRASH,
     }
     data = probe(faults={kind: [whole[kind], {**whole[kind], "colour": 1}]})
-    assert refusal(data) == f"faults.{kind}[1].colour: unknown key"
+    assert refusal(data).startswith(f"faults.{kind}[1].colour: unknown key (known: ")
 
 
 def test_an_unknown_key_in_a_line_of_a_script_is_named_with_its_place() -> None:
     data = probe(workload=script(say("A", "1ms"), say("A", "2ms", colour=1)))
-    assert refusal(data) == "workload.lines[1].colour: unknown key"
+    assert refusal(data).startswith("workload.lines[1].colour: unknown key (known: ")
 
 
 @pytest.mark.parametrize("key", ["name", "protocol", "topology", "duration"])

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
+from rich.markup import escape
 
 from castbed.registry import load_registry
 from castbed_testbed.cli import console
@@ -32,7 +33,7 @@ def doctor_command(as_json: bool) -> int:
     else:
         for finding in findings:
             mark = "[green]✓[/green]" if finding.found else "[red]✗[/red]" if finding.required else "[yellow]–[/yellow]"
-            console.out().print(f"{mark} {finding.what}: {finding.detail}", soft_wrap=True)
+            console.out().print(f"{mark} {finding.what}: {escape(finding.detail)}", soft_wrap=True)
     return 0 if healthy else 3
 
 
