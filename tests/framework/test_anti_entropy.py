@@ -28,7 +28,7 @@ from castbed import (
 from castbed.actions import Broadcast
 from castbed.context import Context
 from castbed.parts import AntiEntropy, AntiEntropyOptions, Digest, Repair
-from castbed.parts.anti_entropy import DIGEST_INTERVALS_MAX
+from castbed.parts.digests import DIGEST_INTERVALS_MAX
 from castbed.testing import Bench
 from castbed.units import convert
 from castbed.wire import HEADER_BYTES

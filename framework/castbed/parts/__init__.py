@@ -1,6 +1,7 @@
 """Machines that protocols are built from, each used as a part of a larger machine, and the checks that they share."""
 
-from castbed.parts.anti_entropy import AntiEntropy, AntiEntropyOptions, Digest, Repair
+from castbed.parts.anti_entropy import AntiEntropy, AntiEntropyOptions
+from castbed.parts.digests import Digest, Repair
 from castbed.parts.validation import check_identity, check_message
 
 __all__ = ["AntiEntropy", "AntiEntropyOptions", "Digest", "Repair", "check_identity", "check_message"]

@@ -18,42 +18,31 @@ from typing import Any
 import msgspec
 
 from castbed.context import Context
-from castbed.errors import PeerError
 from castbed.intervals import IntervalSet
 from castbed.machine import Machine, on
 from castbed.packets import Packet
+from castbed.parts.digests import (
+    DIGEST_INTERVALS_MAX,
+    REPAIR_BYTES_MAX,
+    Digest,
+    Intervals,
+    Place,
+    Repair,
+    Writer,
+    Writers,
+    by_writer,
+    checked,
+    describes,
+    follows,
+    last,
+    size_in_repair,
+)
 from castbed.parts.validation import check_message
 from castbed.units import Duration
 from castbed.values import Group, Message, Mid, NodeNumber
 
-REPAIR_BYTES_MAX = 1300  # of messages in one packet: with the header, one frame of 1400 bytes
-MESSAGE_BYTES = 48  # what a message costs in a repair besides its payload and addressees: two identities and a group
-ADDRESSEE_BYTES = 5  # the longest way to write a node number
-DIGEST_INTERVALS_MAX = 64  # fits a frame of 1400 bytes even if each interval has a writer of its own
 DIGESTS_ENOUGH = 2  # equal digests of others in an interval that make ours needless; one of them may be lost to some
 EVICTED_AT_ONCE = 8  # an eighth of the log goes at a time, so that the cost of persisting it is shared
-
-Writer = tuple[NodeNumber, int]
-Intervals = tuple[tuple[int, int], ...]
-Writers = tuple[tuple[NodeNumber, int, Intervals], ...]
-Place = tuple[NodeNumber, int, int]
-"""Where an identity stands among all others: writer, life of the writer, number."""
-
-
-class Digest(Packet, frozen=True, tag=65):
-    """For all identities after `after` and up to `upto` (None: no bound), the sender knows exactly these."""
-
-    group: Group
-    writers: Writers
-    after: Place | None = None
-    upto: Place | None = None
-
-
-class Repair(Packet, frozen=True, tag=66):
-    """Messages that somebody's digest lacked."""
-
-    group: Group
-    messages: tuple[Message, ...]
 
 
 class _Logged(msgspec.Struct, frozen=True, gc=False):
@@ -257,10 +246,10 @@ class AntiEntropy(Machine):
         writers: list[tuple[NodeNumber, int, Intervals]] = []
         room = DIGEST_INTERVALS_MAX
         for sender, life, intervals in self._writers():
-            shown = [pair for pair in intervals if _follows((sender, life, pair[1]), after)]
+            shown = [pair for pair in intervals if follows((sender, life, pair[1]), after)]
             if len(shown) > room:
                 shown = shown[:room]
-                upto = (sender, life, shown[-1][1]) if shown else _last(writers)
+                upto = (sender, life, shown[-1][1]) if shown else last(writers)
             if shown:
                 writers.append((sender, life, tuple(shown)))
             room -= len(shown)
@@ -271,9 +260,9 @@ class AntiEntropy(Machine):
 
     def _differing(self, digest: Digest) -> dict[Writer, IntervalSet]:
         """What the digest says of the writers of whom it does not say what we would say."""
-        theirs = _by_writer(digest)
+        theirs = by_writer(digest)
         ours = {(sender, life): intervals for sender, life, intervals in self._writers()}
-        differing = {w: _checked(numbers) for w, numbers in theirs.items() if numbers != ours.get(w)}
+        differing = {w: checked(numbers) for w, numbers in theirs.items() if numbers != ours.get(w)}
         return differing | {writer: IntervalSet() for writer in ours if writer not in theirs}
 
     def _queue_what_lacks(self, digest: Digest, differing: dict[Writer, IntervalSet]) -> None:
@@ -291,7 +280,7 @@ class AntiEntropy(Machine):
             out_of_reach = have.intervals() + self.evicted.get(writer, nothing).intervals()
             for number in self.known.get(writer, nothing).minus(IntervalSet(out_of_reach)):
                 mid = Mid(writer[0], number, writer[1])
-                if self._log[mid].at <= settled and _describes(digest, (*writer, number)):
+                if self._log[mid].at <= settled and describes(digest, (*writer, number)):
                     yield mid
 
     def _is_ahead(self, differing: dict[Writer, IntervalSet]) -> bool:
@@ -307,7 +296,7 @@ class AntiEntropy(Machine):
         for mid in list(self._wanted):
             entry = self._log.get(mid)
             if entry is not None:
-                room -= _size(entry.message)
+                room -= size_in_repair(entry.message)
                 if room < 0 and messages:
                     break
                 messages.append(entry.message)
@@ -372,45 +361,6 @@ class AntiEntropy(Machine):
 
     def _soon(self) -> int:
         return self.context.random.randint(1, self.options.repair_backoff_max)
-
-
-def _by_writer(digest: Digest) -> dict[Writer, Intervals]:
-    if sum(len(intervals) for _, _, intervals in digest.writers) > DIGEST_INTERVALS_MAX:
-        raise PeerError(f"a digest of more than {DIGEST_INTERVALS_MAX} intervals")
-    theirs = {(sender, life): intervals for sender, life, intervals in digest.writers}
-    if len(theirs) < len(digest.writers):
-        raise PeerError("a digest that names a writer twice")
-    return theirs
-
-
-def _checked(intervals: Intervals) -> IntervalSet:
-    """The numbers that a digest lists for a writer, or PeerError if it makes no sense."""
-    below = 0
-    for low, high in intervals:
-        if not below < low <= high:
-            raise PeerError(f"a digest with the interval {low}..{high} after {below}")
-        below = high + 1
-    if not intervals:
-        raise PeerError("a digest that names a writer for nothing")
-    return IntervalSet(intervals)
-
-
-def _follows(place: Place, after: Place | None) -> bool:
-    return after is None or place > after
-
-
-def _describes(digest: Digest, place: Place) -> bool:
-    """Whether the digest says anything about the identity."""
-    return _follows(place, digest.after) and (digest.upto is None or place <= digest.upto)
-
-
-def _last(writers: list[tuple[NodeNumber, int, Intervals]]) -> Place:
-    sender, life, intervals = writers[-1]
-    return sender, life, intervals[-1][1]
-
-
-def _size(message: Message) -> int:
-    return len(message.payload) + MESSAGE_BYTES + ADDRESSEE_BYTES * len(message.to or ())
 
 
 def _plain(message: Message) -> Any:
