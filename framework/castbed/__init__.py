@@ -20,7 +20,7 @@ from castbed.hookspecs import hookimpl
 from castbed.intervals import IntervalSet
 from castbed.machine import Machine, on
 from castbed.packets import Command, Notice, Packet
-from castbed.registry import Registry, load_registry
+from castbed.registry import Register, Registry, load_registry
 from castbed.topology import Topology
 from castbed.units import BitRate, ByteSize, Duration
 from castbed.values import DEFAULT_GROUP, NOBODY, UNNUMBERED, Group, Message, Mid, NodeNumber, View
@@ -64,6 +64,7 @@ __all__ = [
     "PeerError",
     "Protocol",
     "Received",
+    "Register",
     "Registry",
     "RunIdentity",
     "Setting",
