@@ -353,6 +353,15 @@ class FrameStatistics(msgspec.Struct):
     control_bytes_max: int = 0
     payload_bytes: int = 0
 
+    def add(self, header: FrameHeader) -> None:
+        """Count one frame."""
+        self.frames += 1
+        self.payload_bytes += header.payload_bytes
+        if header.flags & HAS_MID:
+            self.message_frames += 1
+            self.control_bytes += header.control_bytes
+            self.control_bytes_max = max(self.control_bytes_max, header.control_bytes)
+
 
 def sent_headers(capture: Capture) -> Iterator[FrameHeader]:
     """The fixed header of each frame that the node sent; bodies stay undecoded."""
@@ -366,10 +375,5 @@ def frame_statistics(captures: Iterable[Capture]) -> FrameStatistics:
     total = FrameStatistics()
     for capture in captures:
         for header in sent_headers(capture):
-            total.frames += 1
-            total.payload_bytes += header.payload_bytes
-            if header.flags & HAS_MID:
-                total.message_frames += 1
-                total.control_bytes += header.control_bytes
-                total.control_bytes_max = max(total.control_bytes_max, header.control_bytes)
+            total.add(header)
     return total

@@ -29,7 +29,7 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
     """The static shape of a network; attachments are where the mobile hosts start.
 
     `fixed` nodes have wires to each other. Every air cell is either the one shared medium (`stations` is empty) or
-    belongs to one station. `parent` gives each station its coordinator.
+    belongs to one station. `parent` gives each station its coordinator, `neighbours` the stations next to it.
     """
 
     model: str

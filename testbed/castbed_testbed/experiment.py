@@ -14,9 +14,11 @@ import msgspec
 import tomli_w
 
 from castbed.errors import ConfigurationError
-from castbed.units import BitRate, Duration, convert
+from castbed.topology import NODES_MAX
+from castbed.units import BitRate, Duration, convert, show_duration
 from castbed_testbed.delays import Delay
-from castbed_testbed.faults import Faults
+from castbed_testbed.faults import Faults, Handoff, Probability
+from castbed_testbed.traces import Cells, Position, read_trace
 
 TIME_MAX = 1 << 62  # nanoseconds, 146 years: captures keep times in 64 bits
 NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
@@ -58,7 +60,8 @@ class TopologySpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Nodes as a number or as names; which keys apply depends on `kind`.
 
     `hosts` may also say where each starts (`{h1 = "S1"}`). `coordinators` may say which stations they have
-    (`{C1 = ["S1", "S2"]}`). `groups` maps group numbers to names; left out, everybody is in group 1.
+    (`{C1 = ["S1", "S2"]}`). `groups` maps group numbers to names; left out, everybody is in group 1. `layout` or
+    `neighbours` says which cells lie side by side, `positions` (in metres) where the stations stand.
     """
 
     kind: str = "broadcast"
@@ -69,19 +72,32 @@ class TopologySpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     coordinators: int | dict[str, list[str]] | None = None
     sequencer: str = "Q"
     groups: dict[str, list[str]] | None = None
+    layout: str | None = None
+    neighbours: dict[str, list[str]] | None = None
+    positions: dict[str, Position] | None = None
     air: AirSpec = AirSpec()
     wire: WireSpec = WireSpec()
 
 
 class MobilitySpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Hosts that change cell by themselves: they stay for a `dwell` time, then move to any other cell.
+    """Hosts that change cell by themselves; which keys apply depends on `kind`.
 
-    With `gap` they are in no cell for that long on the way.
+    `dwell`: they stay for a `dwell` time, then move to another cell; with `gap` they are in no cell for that long on
+    the way. `trace`: they go where a `file` says, or `moves`, which is what the file becomes when it is read.
     """
 
-    dwell: Delay
-    gap: Delay = Delay("fixed", 0)
+    kind: str = "dwell"
     hosts: list[str] | None = None
+    dwell: Delay | None = None
+    cells: str = "uniform"
+    gap: Delay = Delay("fixed", 0)
+    gap_probability: Probability = 1.0
+    start_after: Duration = Duration(0)
+    until: Duration | None = None
+    file: str | None = None
+    format: str = "csv"
+    range_m: float | None = None
+    moves: list[Handoff] | None = None
 
 
 class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -97,8 +113,18 @@ class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     drain: Duration = Duration(5_000_000_000)
     workload: dict[str, Any] = {}
     application: Named | None = None
-    mobility: MobilitySpec | None = None
+    mobility: MobilitySpec | list[MobilitySpec] | None = None
     faults: Faults = Faults()
+
+    def movements(self) -> list[tuple[str, MobilitySpec]]:
+        """Everything that moves hosts, each with the path of its key, under which its moves are counted."""
+        if isinstance(self.mobility, list):
+            return [(f"mobility[{at}]", source) for at, source in enumerate(self.mobility)]
+        return [("mobility", self.mobility)] if self.mobility is not None else []
+
+    def asked_for(self) -> list[str]:
+        """The names of everything that has to take effect at least once."""
+        return self.faults.asked_for() + [path for path, _ in self.movements()]
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -114,15 +140,15 @@ class Loaded(msgspec.Struct, frozen=True):
 
 def load_file(path: Path, overrides: Sequence[str] = (), seed: int | None = None) -> Loaded:
     """Read an experiment file and apply `key=value` overrides to it."""
-    data = _read_toml(path)
+    data = read_toml(path)
     topology = data.get("topology")
     if isinstance(topology, str):
-        data["topology"] = _read_toml(path.parent / topology)
+        data["topology"] = read_toml(path.parent / topology)
     for override in overrides:
         _set(data, override)
     if seed is not None:
         data["seed"] = seed
-    return load(data)
+    return load(with_traces(data, path.parent))
 
 
 def load(data: dict[str, Any]) -> Loaded:
@@ -142,6 +168,33 @@ def load(data: dict[str, Any]) -> Loaded:
     return Loaded(experiment, {**data, "seed": experiment.seed})
 
 
+def with_traces(data: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The data with the moves of every trace in place of its file, so that it runs again without that."""
+    if not isinstance(data.get("mobility"), (dict, list)):
+        return data
+    experiment, written = convert(data, Experiment), data["mobility"]
+    tables = written if isinstance(written, list) else [written]
+    read = [
+        _with_moves(table, source, path, experiment.topology, folder)
+        for table, (path, source) in zip(tables, experiment.movements(), strict=True)
+    ]
+    return {**data, "mobility": read if isinstance(written, list) else read[0]}
+
+
+def _with_moves(
+    table: dict[str, Any], source: MobilitySpec, path: str, topology: TopologySpec, folder: Path
+) -> dict[str, Any]:
+    if source.kind != "trace" or source.file is None:
+        return table
+    if source.moves is not None:
+        raise ConfigurationError(f"{path}.moves", "a trace has either a file or moves")
+    hosts = host_names(topology) if source.hosts is None else source.hosts
+    cells = Cells(hosts, station_names(topology), topology.positions or {}, source.range_m)
+    moves = read_trace(folder / source.file, source.format, cells, path)
+    kept = {key: value for key, value in table.items() if key not in ("file", "format", "range_m")}
+    return {**kept, "moves": [{"host": m.host, "at": show_duration(m.at), "to": m.to} for m in moves]}
+
+
 def _check_name(name: str) -> None:
     if not is_file_name(name):
         raise ConfigurationError("name", "use letters, digits, '-', '_' and '.', because a directory is named after it")
@@ -152,7 +205,8 @@ def is_file_name(name: str) -> bool:
     return bool(name) and NAME_CHARACTERS.issuperset(name) and not name.startswith(".") and len(name) <= NAME_MAX
 
 
-def _read_toml(path: Path) -> dict[str, Any]:
+def read_toml(path: Path) -> dict[str, Any]:
+    """The plain data of a file."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -192,3 +246,23 @@ def names_of(spec: int | Sequence[str] | Mapping[str, Any], prefix: str, path: s
     if not names:
         raise ConfigurationError(path, "names nobody")
     return names
+
+
+def node_names(spec: TopologySpec, key: str, prefix: str) -> list[str]:
+    """The names of the nodes that the topology has under this key, in the order written."""
+    value = getattr(spec, key)
+    if value is None:
+        raise ConfigurationError(f"topology.{key}", f"a {spec.kind} topology needs it: a number, or names")
+    return names_of(value, prefix, f"topology.{key}", NODES_MAX)
+
+
+def station_names(spec: TopologySpec) -> list[str]:
+    """The stations in the order written, which is the order of a layout."""
+    if isinstance(spec.coordinators, dict):
+        return [station for own in spec.coordinators.values() for station in own]
+    return node_names(spec, "stations", "S")
+
+
+def host_names(spec: TopologySpec) -> list[str]:
+    """The hosts in the order written, which is the order of the nodes of a trace."""
+    return node_names(spec, "hosts", "h")

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from math import isqrt
+
+import msgspec
 
 from castbed import topology as shapes
 from castbed.errors import ConfigurationError
-from castbed.topology import MODELS, NODES_MAX, Topology
+from castbed.topology import MODELS, Topology
 from castbed.values import Group, NodeNumber
-from castbed_testbed.experiment import TopologySpec, is_file_name, names_of
+from castbed_testbed.experiment import TopologySpec, host_names, is_file_name, node_names, station_names
 
+_CELLS = ("stations", "hosts", "layout", "neighbours", "positions")
 _USED: Mapping[str, tuple[str, ...]] = {
     "broadcast": ("members",),
-    "cellular": ("stations", "hosts"),
-    "three_tier": ("coordinators", "stations", "hosts"),
+    "cellular": _CELLS,
+    "three_tier": ("coordinators", *_CELLS),
     "sites": ("sites",),
 }
-_ALL_SIZES = ("members", "sites", "stations", "hosts", "coordinators")
+_ALL_KEYS = ("members", "sites", "coordinators", *_CELLS)
 
 
 def build_topology(spec: TopologySpec) -> Topology:
     """The network as a value; everything impossible about it is a ConfigurationError."""
     if spec.kind not in MODELS:
         raise ConfigurationError("topology.kind", f"{spec.kind!r} is none of {', '.join(MODELS)}")
-    for key in _ALL_SIZES:
+    for key in _ALL_KEYS:
         if getattr(spec, key) is not None and key not in _USED[spec.kind]:
             raise ConfigurationError(f"topology.{key}", f"a {spec.kind} topology has none")
     try:
@@ -31,7 +35,7 @@ def build_topology(spec: TopologySpec) -> Topology:
     except ValueError as error:
         raise ConfigurationError("topology", str(error)) from None
     _check_names(bare)
-    return _with_groups(bare, spec.groups)
+    return _with_groups(_with_neighbours(bare, spec), spec.groups)
 
 
 def _check_names(topology: Topology) -> None:
@@ -41,23 +45,16 @@ def _check_names(topology: Topology) -> None:
             raise ConfigurationError("topology", problem)
 
 
-def _required(spec: TopologySpec, key: str, prefix: str) -> list[str]:
-    value = getattr(spec, key)
-    if value is None:
-        raise ConfigurationError(f"topology.{key}", f"a {spec.kind} topology needs it: a number, or names")
-    return names_of(value, prefix, f"topology.{key}", NODES_MAX)
-
-
 def _broadcast(spec: TopologySpec) -> Topology:
-    return shapes.broadcast(tuple(_required(spec, "members", "n")))
+    return shapes.broadcast(tuple(node_names(spec, "members", "n")))
 
 
 def _sites(spec: TopologySpec) -> Topology:
-    return shapes.sites(tuple(_required(spec, "sites", "s")))
+    return shapes.sites(tuple(node_names(spec, "sites", "s")))
 
 
 def _cellular(spec: TopologySpec) -> Topology:
-    stations = _required(spec, "stations", "S")
+    stations = station_names(spec)
     return shapes.cellular(tuple(stations), _placed(spec, stations))
 
 
@@ -67,8 +64,8 @@ def _three_tier(spec: TopologySpec) -> Topology:
             raise ConfigurationError("topology.stations", "coordinators name their stations already")
         coordinators = {name: tuple(stations) for name, stations in spec.coordinators.items()}
     else:
-        names = _required(spec, "coordinators", "C")
-        stations = _required(spec, "stations", "S")
+        names = node_names(spec, "coordinators", "C")
+        stations = station_names(spec)
         coordinators = {name: tuple(stations[at :: len(names)]) for at, name in enumerate(names)}
     all_stations = [station for own in coordinators.values() for station in own]
     if not all_stations:
@@ -78,7 +75,7 @@ def _three_tier(spec: TopologySpec) -> Topology:
 
 def _placed(spec: TopologySpec, stations: Sequence[str]) -> dict[str, str]:
     """Each host with the station it starts at: as written, or dealt out evenly."""
-    names = _required(spec, "hosts", "h")
+    names = host_names(spec)
     if not isinstance(spec.hosts, dict):
         return {host: stations[at % len(stations)] for at, host in enumerate(names)}
     for host, station in spec.hosts.items():
@@ -90,6 +87,54 @@ def _placed(spec: TopologySpec, stations: Sequence[str]) -> dict[str, str]:
 _BUILDERS = {"broadcast": _broadcast, "cellular": _cellular, "three_tier": _three_tier, "sites": _sites}
 
 
+def _with_neighbours(topology: Topology, spec: TopologySpec) -> Topology:
+    for name in spec.positions or ():
+        station_number(topology, name, f"topology.positions.{name}")
+    if spec.layout is not None and spec.neighbours is not None:
+        raise ConfigurationError("topology.neighbours", "the layout says already which cells are neighbours")
+    beside = spec.neighbours or {}
+    if spec.layout is not None:
+        beside = _laid_out(spec.layout, station_names(spec))
+    found = {station_number(topology, name, f"topology.neighbours.{name}"): name for name in beside}
+    neighbours = {number: _beside(topology, name, beside[name]) for number, name in found.items()}
+    return msgspec.structs.replace(topology, neighbours=neighbours)
+
+
+def _beside(topology: Topology, name: str, others: list[str]) -> tuple[NodeNumber, ...]:
+    path = f"topology.neighbours.{name}"
+    if name in others:
+        raise ConfigurationError(path, "a cell is no neighbour of itself")
+    if len(set(others)) < len(others):
+        raise ConfigurationError(path, "names a neighbour twice")
+    return tuple(station_number(topology, other, path) for other in others)
+
+
+def _laid_out(layout: str, stations: Sequence[str]) -> dict[str, list[str]]:
+    if layout not in LAYOUTS:
+        raise ConfigurationError("topology.layout", f"{layout!r} is none of {', '.join(LAYOUTS)}")
+    places = range(len(stations))
+    return {stations[at]: [stations[other] for other in LAYOUTS[layout](at, len(stations))] for at in places}
+
+
+def _line(at: int, count: int) -> list[int]:
+    return [other for other in (at - 1, at + 1) if 0 <= other < count]
+
+
+def _ring(at: int, count: int) -> list[int]:
+    return sorted({(at - 1) % count, (at + 1) % count} - {at})
+
+
+def _grid(at: int, count: int) -> list[int]:
+    """Rows of equal length, as square as can be; the last row may be shorter."""
+    columns = isqrt(count - 1) + 1
+    left, right = at - 1, at + 1
+    beside = [other for other in (left, right) if other // columns == at // columns]
+    return sorted(other for other in (at - columns, *beside, at + columns) if 0 <= other < count)
+
+
+LAYOUTS: Mapping[str, Callable[[int, int], list[int]]] = {"ring": _ring, "line": _line, "grid": _grid}
+
+
 def _with_groups(topology: Topology, groups: Mapping[str, list[str]] | None) -> Topology:
     if groups is None:
         return topology
@@ -99,9 +144,7 @@ def _with_groups(topology: Topology, groups: Mapping[str, list[str]] | None) -> 
         if number in made:
             raise ConfigurationError(f"topology.groups.{text}", f"a second group {number}")
         made[number] = _members(topology, text, names)
-    return Topology(
-        topology.model, topology.nodes, made, topology.fixed, topology.attached, topology.parent, topology.neighbours
-    )
+    return msgspec.structs.replace(topology, groups=made)
 
 
 def _group_number(text: str) -> Group:
@@ -123,3 +166,20 @@ def node_number(topology: Topology, name: str, path: str) -> NodeNumber:
         return topology.number(name)
     except KeyError:
         raise ConfigurationError(path, f"there is no node {name!r}") from None
+
+
+def host_number(topology: Topology, name: str, path: str) -> NodeNumber:
+    """The number of a host that the configuration names at `path`."""
+    return _in_role(topology, name, path, "host")
+
+
+def station_number(topology: Topology, name: str, path: str) -> NodeNumber:
+    """The number of a station that the configuration names at `path`."""
+    return _in_role(topology, name, path, "station")
+
+
+def _in_role(topology: Topology, name: str, path: str, role: str) -> NodeNumber:
+    number = node_number(topology, name, path)
+    if topology.role(number) != role:
+        raise ConfigurationError(path, f"{name!r} is a {topology.role(number)}, no {role}")
+    return number

@@ -17,6 +17,7 @@ from castbed.topology import Topology
 from castbed.units import convert
 from castbed.values import NodeNumber
 from castbed_testbed.experiment import Experiment, Named
+from castbed_testbed.mobility import coverage_gaps
 from castbed_testbed.networks import build_topology
 from castbed_testbed.schedule import Schedule, build_schedule
 
@@ -146,7 +147,7 @@ def _taken_away(experiment: Experiment, topology: Topology) -> dict[str, str]:
         ("no_absence", "faults.absences", bool(faults.absences)),
         ("no_absence", "faults.random_absences", faults.random_absences is not None),
         ("no_absence", "faults.handoffs", any(not handoff.to for handoff in faults.handoffs)),
-        ("no_absence", "mobility.gap", experiment.mobility is not None and experiment.mobility.gap.most > 0),
+        *(("no_absence", key, True) for key in coverage_gaps(experiment)),
     ]
     return {need: key for need, key, taken in reversed(candidates) if taken}
 

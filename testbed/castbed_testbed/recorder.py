@@ -9,23 +9,27 @@ from typing import Protocol
 
 from castbed.actions import Deliver
 from castbed.capture import EVENT_NODE_OFFSET as NODE_OFFSET
-from castbed.capture import CaptureWriter, event_block
+from castbed.capture import CaptureWriter, FrameHeader, FrameStatistics, event_block
 from castbed.history import History, LocalEvent, RunIdentity
 from castbed.recording import delivered
 from castbed.values import Message, NodeNumber
+from castbed.wire import HEADER
 
 FLUSH_EVERY_S = 1.0
 PENDING_BYTES_MAX = 32 * 2**20  # of all captures together, in memory
+
+Measure = Callable[[bytes], None]
 
 
 class Recorder(Protocol):
     """What hosts need of a recorder.
 
     `appender` takes blocks of frames; it is None where frames are not kept, and then nobody makes any. Who appends says
-    how many bytes it `appended`.
+    how many bytes it `appended`. `measure` takes each frame that a node sends; it is None where nobody asks.
     """
 
     keeps_events: bool
+    measure: Measure | None
 
     def event(self, event: LocalEvent) -> None: ...
 
@@ -44,6 +48,7 @@ class CaptureRecorder:
     """One pcapng file per node, complete up to the last flush whatever happens to this process."""
 
     keeps_events = True
+    measure: Measure | None = None
 
     def __init__(self, directory: Path, identity: RunIdentity) -> None:
         self._writers = {
@@ -113,6 +118,7 @@ class MemoryRecorder:
     """Local events only, for checks that need no files."""
 
     keeps_events = True
+    measure: Measure | None = None
 
     def __init__(self, identity: RunIdentity) -> None:
         self.identity = identity
@@ -138,10 +144,23 @@ class MemoryRecorder:
         return History(self.identity, self.events)
 
 
+class MeasuringRecorder(MemoryRecorder):
+    """Local events and the sizes of all frames: what a summary needs, without files."""
+
+    def __init__(self, identity: RunIdentity) -> None:
+        super().__init__(identity)
+        self.frames = FrameStatistics()
+        self.measure = self._measured
+
+    def _measured(self, frame: bytes) -> None:
+        self.frames.add(FrameHeader._make(HEADER.unpack_from(frame)))
+
+
 class NullRecorder:
     """Nothing is kept; the host's own counters are all there is."""
 
     keeps_events = False
+    measure: Measure | None = None
 
     def event(self, event: LocalEvent) -> None:
         """Forget it."""

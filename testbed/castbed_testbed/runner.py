@@ -105,14 +105,14 @@ def _timed(plan: Plan, captures: Path | None, progress: Progress | None) -> tupl
 
 def _judged(plan: Plan, directory: Path, registry: Registry, report: HostReport, wall_s: float) -> Outcome:
     outcome, _ = judge(directory / CAPTURES, registry)
-    figures = outcome.summary | report_figures(report, plan.experiment.faults, wall_s)
+    figures = outcome.summary | report_figures(report, plan.experiment, wall_s)
     return Outcome(directory, figures, outcome.violations, outcome.history)
 
 
 def _bare_summary(plan: Plan, report: HostReport, wall_s: float) -> dict[str, Any]:
     named = History(plan.identity(), ()).summary_fields()
     counted = {"submitted": report.submitted, "delivered": report.delivered, "frames": report.frames}
-    return named | counted | {"properties": {}} | report_figures(report, plan.experiment.faults, wall_s)
+    return named | counted | {"properties": {}} | report_figures(report, plan.experiment, wall_s)
 
 
 def _manifest(plan: Plan) -> dict[str, Any]:

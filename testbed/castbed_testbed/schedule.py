@@ -17,7 +17,8 @@ from castbed.units import convert
 from castbed.values import NOBODY, NodeNumber
 from castbed_testbed import faults as wanted
 from castbed_testbed.experiment import Experiment
-from castbed_testbed.networks import node_number
+from castbed_testbed.mobility import Move, moves
+from castbed_testbed.networks import host_number, node_number, station_number
 
 Pair = tuple[NodeNumber, NodeNumber]
 
@@ -87,7 +88,7 @@ def build_schedule(experiment: Experiment, topology: Topology, commands: tuple[t
         *_listed(experiment.faults, topology, commands),
         *draw.absences(),
         *draw.crashes(),
-        *draw.moves(),
+        *(_moved(move) for move in moves(experiment, topology)),
     ]
     blocks = [*_cuts(experiment.faults, topology), *_partitions(experiment.faults, topology), *draw.partitions()]
     return Schedule(tuple(sorted(happenings, key=lambda happening: happening.at)), tuple(blocks))
@@ -127,15 +128,15 @@ def _check_span(start: int, end: int, path: str) -> None:
 
 
 def _handoff(handoff: wanted.Handoff, topology: Topology, path: str) -> Happening:
-    host = node_number(topology, handoff.host, f"{path}.host")
-    if topology.role(host) != "host":
-        raise ConfigurationError(f"{path}.host", f"{handoff.host!r} is a {topology.role(host)}, only hosts move")
-    if not handoff.to:
-        return TakeAway(handoff.at, "handoffs", host)
-    station = node_number(topology, handoff.to, f"{path}.to")
-    if topology.role(station) != "station":
-        raise ConfigurationError(f"{path}.to", f"{handoff.to!r} is no station")
-    return MoveNode(handoff.at, "handoffs", host, station)
+    host = host_number(topology, handoff.host, f"{path}.host")
+    station = station_number(topology, handoff.to, f"{path}.to") if handoff.to else NOBODY
+    return _moved(Move(handoff.at, "handoffs", host, station))
+
+
+def _moved(move: Move) -> Happening:
+    if move.station == NOBODY:
+        return TakeAway(move.at, move.counted, move.host)
+    return MoveNode(move.at, move.counted, move.host, move.station)
 
 
 def _membership(
@@ -182,7 +183,7 @@ def _between(sides: list[list[NodeNumber]], start: int, end: int, fault: str) ->
 
 
 class _Drawn:
-    """Faults and moves that the seed decides."""
+    """Faults that the seed decides."""
 
     def __init__(self, experiment: Experiment, topology: Topology) -> None:
         self.experiment = experiment
@@ -239,34 +240,3 @@ class _Drawn:
             start = self._moment(random)
             end = start + max(1, plan.length.sample(random))
             yield from _between([numbers[:cut], numbers[cut:]], start, end, "random_partitions")
-
-    def moves(self) -> Iterable[Happening]:
-        """Each mobile host stays for a dwell time, is nowhere for the gap, and enters any other cell."""
-        plan = self.experiment.mobility
-        if plan is None:
-            return
-        stations = self.topology.numbers("station")
-        if len(stations) < 2:
-            raise ConfigurationError("mobility", "there is no second cell to move to")
-        chosen = self.topology.numbers("host")
-        if plan.hosts is not None:
-            chosen = tuple(_mobile(self.topology, name, "mobility.hosts") for name in plan.hosts)
-        if not plan.dwell.most:
-            raise ConfigurationError("mobility.dwell", "has to be longer than nothing")
-        for host in chosen:
-            yield from self._walk(host, stations, self._random(f"moves/{host}"))
-
-    def _walk(self, host: NodeNumber, stations: tuple[NodeNumber, ...], random: Random) -> Iterable[Happening]:
-        plan = self.experiment.mobility
-        assert plan is not None
-        at, here = 0, self.topology.attached.get(host, NOBODY)
-        while True:
-            at += max(1, plan.dwell.sample(random))
-            if at >= self.experiment.duration:
-                return
-            here = random.choice([station for station in stations if station != here])
-            gap, counted = plan.gap.sample(random), "mobility"
-            if gap > 0:
-                yield TakeAway(at, counted, host)
-                at, counted = at + gap, ""
-            yield MoveNode(at, counted, host, here)

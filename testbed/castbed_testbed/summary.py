@@ -11,15 +11,15 @@ from castbed.history import History, Kind
 from castbed.properties import Violation
 from castbed.properties.facts import Facts, Submission
 from castbed.properties.reading import facts_of
-from castbed_testbed.faults import Faults
+from castbed_testbed.experiment import Experiment
 from castbed_testbed.report import HostReport
 
 MILLISECOND = 1_000_000
 
 
-def vacuous_faults(faults: Faults, report: HostReport) -> list[str]:
-    """The faults that were asked for and never took effect."""
-    return [name for name in faults.asked_for() if not report.effects.get(name)]
+def vacuous_faults(experiment: Experiment, report: HostReport) -> list[str]:
+    """The faults and the mobility that were asked for and never took effect."""
+    return [name for name in experiment.asked_for() if not report.effects.get(name)]
 
 
 def history_figures(history: History, frames: FrameStatistics) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def property_figures(violations: dict[str, list[Violation]]) -> dict[str, Any]:
     return {name: {"holds": not found, "violations": len(found)} for name, found in violations.items()}
 
 
-def report_figures(report: HostReport, faults: Faults, wall_s: float) -> dict[str, Any]:
+def report_figures(report: HostReport, experiment: Experiment, wall_s: float) -> dict[str, Any]:
     """What only the host knows."""
     return {
         "events": report.events,
@@ -54,13 +54,13 @@ def report_figures(report: HostReport, faults: Faults, wall_s: float) -> dict[st
         "wall_s": round(wall_s, 3),
         "dropped": report.dropped,
         "oversize": report.oversize,
-        "faults": {name: report.effects.get(name, 0) for name in _reported(faults, report)},
-        "vacuous": vacuous_faults(faults, report),
+        "faults": {name: report.effects.get(name, 0) for name in _reported(experiment, report)},
+        "vacuous": vacuous_faults(experiment, report),
     }
 
 
-def _reported(faults: Faults, report: HostReport) -> list[str]:
-    asked = faults.asked_for()
+def _reported(experiment: Experiment, report: HostReport) -> list[str]:
+    asked = experiment.asked_for()
     return asked + [name for name in sorted(report.effects) if name not in asked]
 
 

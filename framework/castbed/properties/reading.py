@@ -92,6 +92,9 @@ class Reader:
         membership = self.open[event.node].pop(event.group, None)
         if membership is not None:
             membership.end = moment
+        held = self.held[event.node]
+        for number in [number for number, one in held.items() if one.event.group == event.group]:
+            del held[number]
 
     def attached(self, event: LocalEvent, moment: Moment) -> None:  # noqa: ARG002
         self.facts.away.discard(event.node)

@@ -98,6 +98,23 @@ def check(
 
 
 @app.command()
+def sweep(
+    file: Annotated[Path, typer.Argument(help="The sweep, a TOML file.", metavar="FILE")],
+    out: Annotated[Path | None, typer.Option(help="The sweep's directory. Default: castbed-runs/sweep-NAME.")] = None,
+    jobs: Annotated[int | None, typer.Option(help="How many runs at a time. Default: one per core.", min=1)] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Forget the results that are there.")] = False,
+    json: Json = False,
+) -> None:
+    """Run an experiment with many settings and seeds, on all cores. A sweep that was stopped goes on where it was.
+
+    Exit code 0: all properties hold in all runs. 1: in some they do not, or one raised. 2: the sweep is wrong.
+    """
+    from castbed_testbed.cli.sweeping import sweep_command
+
+    raise typer.Exit(sweep_command(file, out, jobs, fresh, json))
+
+
+@app.command()
 def plugins(json: Json = False) -> None:
     """List everything that is installed: protocols, memberships, transports, checks, workloads, applications."""
     from castbed_testbed.cli.plugins import plugins_command

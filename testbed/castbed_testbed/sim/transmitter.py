@@ -36,6 +36,7 @@ class Transmitter:
         self._kernel = kernel
         self._recorder = recorder
         self._receive = receive
+        self._measure = recorder.measure
         self._wired = plan.topology.wired
         self._own_copy = "own_copy" in plan.chosen.variant.needs
         spec, blocks = plan.experiment.topology, Blocks(plan.schedule.blocks)
@@ -91,6 +92,8 @@ class Transmitter:
         transmit(flight, receivers[0], receive)
         for receiver in receivers[1:]:
             self.frames += 1
+            if self._measure is not None:
+                self._measure(flight.frame)
             if captured:
                 flight = flight.readdressed(receiver.number)
                 self._capture(node, flight)
@@ -104,6 +107,8 @@ class Transmitter:
             self._recorder.event(LocalEvent(node.number, self._kernel.now, Kind.DROP, text=str(error)))
             return None
         self.frames += 1
+        if self._measure is not None:
+            self._measure(flight.frame)
         if node.append is not None:
             self._capture(node, flight)
         return flight

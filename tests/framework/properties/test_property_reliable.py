@@ -143,6 +143,11 @@ def test_what_is_held_where_nobody_waits_any_more_is_no_matter(excuse: str) -> N
     assert liveness(told(f"B holds A2 for A1\n{excuse}")) == []
 
 
+def test_what_a_node_holds_when_it_leaves_is_not_waited_for_when_it_joins_again() -> None:
+    story = "A submits A1\nA submits A2\nA delivers A1; A delivers A2\nB holds A2 for A1\nB leaves 1\nB joins 1"
+    assert liveness(told(story, everybody="AB")) == []
+
+
 def test_what_went_with_its_submitter_may_be_held_for_ever() -> None:
     """C waits for A1, which only the crashed A had; if A remembers, or somebody has A2, C is owed it."""
     story = "A submits A1\nA submits A2 after A1\nA delivers A1; A delivers A2\nC holds A2 for A1"
