@@ -1,7 +1,19 @@
 """Machines that protocols are built from, each used as a part of a larger machine, and the checks that they share."""
 
 from castbed.parts.anti_entropy import AntiEntropy, AntiEntropyOptions
+from castbed.parts.cell_channel import CellOptions, CellRx, CellTx, GsmTiming
 from castbed.parts.digests import Digest, Repair
 from castbed.parts.validation import check_identity, check_message
 
-__all__ = ["AntiEntropy", "AntiEntropyOptions", "Digest", "Repair", "check_identity", "check_message"]
+__all__ = [
+    "AntiEntropy",
+    "AntiEntropyOptions",
+    "CellOptions",
+    "CellRx",
+    "CellTx",
+    "Digest",
+    "GsmTiming",
+    "Repair",
+    "check_identity",
+    "check_message",
+]
