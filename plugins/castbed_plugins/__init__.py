@@ -12,9 +12,11 @@ if TYPE_CHECKING:
 
 @hookimpl
 def castbed_protocols(register: Register[Protocol]) -> None:
-    from castbed_plugins import m2mc, sb
+    from castbed_plugins import eomp, m2mc, relm, sb
 
+    register.add(eomp.PROTOCOL)
     register.add(m2mc.PROTOCOL)
+    register.add(relm.PROTOCOL)
     register.add(sb.PROTOCOL)
 
 

@@ -367,3 +367,8 @@ def test_time_that_stands_still_ends_the_run() -> None:
     kernel.at(5, again, None)
     with pytest.raises(ContractError, match="time stands still at 5 ns"):
         kernel.run(10)
+
+
+def test_times_in_a_history_are_plain_numbers_also_after_a_fault() -> None:
+    seen = lives(crashes=[at("A", "10ms")], restarts=[at("A", "20ms")])
+    assert {type(event.at) for event in seen.history.events} == {int}

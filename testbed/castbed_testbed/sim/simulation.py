@@ -71,7 +71,7 @@ class Simulation:
         for node in self.nodes:
             self._start(node)
         for happening in self.plan.schedule.happenings:
-            self.kernel.at(happening.at, self._happen, happening)
+            self.kernel.at(int(happening.at), self._happen, happening)  # plain, because histories keep it
         self.kernel.run(self.plan.end, lambda now: self._pause(now, progress))
         for node in self.nodes:
             if node.up:
