@@ -31,8 +31,11 @@ def castbed_memberships(register: Register[Membership]) -> None:
 @hookimpl
 def castbed_applications(register: Register[ApplicationPlugin]) -> None:
     from castbed_plugins import m2mc
+    from castbed_plugins.eomp.editor import EDITOR
+    from castbed_plugins.eomp.render import RENDER
 
-    register.add(m2mc.CHAT)
+    for application in (m2mc.CHAT, EDITOR, RENDER):
+        register.add(application)
 
 
 @hookimpl
