@@ -1,6 +1,6 @@
 """EOMP: exactly once, totally ordered multicast to mobile hosts over stations, coordinators and a sequencer."""
 
-from castbed_plugins.eomp.commands import Join, Leave
+from castbed.commands import Join, Leave
 from castbed_plugins.eomp.coordinator import Coordinator
 from castbed_plugins.eomp.declaration import PROTOCOL
 from castbed_plugins.eomp.host import Host

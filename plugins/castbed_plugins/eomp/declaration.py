@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from castbed import Protocol, Variant
-from castbed_plugins.eomp.commands import COMMANDS
+from castbed.commands import Join, Leave
 from castbed_plugins.eomp.coordinator import Coordinator
 from castbed_plugins.eomp.host import Host
 from castbed_plugins.eomp.options import Options
@@ -35,5 +35,5 @@ PROTOCOL = Protocol(
     {"published": PUBLISHED},
     paper="EOMP: an exactly once multicast protocol for distributed mobile systems",
     options=Options,
-    commands=COMMANDS,
+    commands=(Join, Leave),
 )

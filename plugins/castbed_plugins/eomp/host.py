@@ -11,7 +11,7 @@ from collections import deque
 from typing import Any
 
 from castbed import NOBODY, Context, Group, Machine, Message, NodeNumber, Packet, on
-from castbed_plugins.eomp.commands import Join, Leave, group_number
+from castbed.commands import Join, Leave, group_number
 from castbed_plugins.eomp.options import Options
 from castbed_plugins.eomp.packets import (
     Greet,

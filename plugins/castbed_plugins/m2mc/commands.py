@@ -5,8 +5,7 @@ Commands name groups as people do (`"1.C"`), so that a script can write them; ma
 
 from __future__ import annotations
 
-from castbed import Command, ContractError, Group, Message, Notice, Topology
-from castbed.values import parse_group
+from castbed import Command, Group, Message, Notice
 from castbed_plugins.m2mc.packets import GroupInfo
 
 
@@ -75,11 +74,3 @@ class GroupResumed(Notice, frozen=True):
 
 GJLP_COMMANDS = (CreateGroup, JoinGroup, RejectGroup, LeaveGroup, Advertise, Reconnected)
 COMMANDS = (*GJLP_COMMANDS, Synchronize)
-
-
-def group_number(text: str, topology: Topology) -> Group:
-    """The group that `1.C` names: the first that C created. A text that names none is the caller's mistake."""
-    try:
-        return parse_group(text, topology.number)
-    except ValueError as error:
-        raise ContractError(str(error)) from None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from castbed import Context, Group, Machine, NodeNumber, View, on
+from castbed.commands import group_number
 from castbed.values import created_group
 from castbed_plugins.m2mc.commands import (
     Advertise,
@@ -19,7 +20,6 @@ from castbed_plugins.m2mc.commands import (
     LeaveGroup,
     Reconnected,
     RejectGroup,
-    group_number,
 )
 from castbed_plugins.m2mc.packets import Adv, GroupInfo, GroupList, Join, Leave
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from castbed import Context, ContractError, Group, Machine, NodeNumber, PeerError, View, on
+from castbed.commands import group_number
 from castbed.values import created_group
 from castbed_plugins.m2mc.commands import (
     Advertise,
@@ -21,7 +22,6 @@ from castbed_plugins.m2mc.commands import (
     LeaveGroup,
     Reconnected,
     RejectGroup,
-    group_number,
 )
 from castbed_plugins.m2mc.options import RosterOptions
 from castbed_plugins.m2mc.packets import Adv, GroupInfo, Roster, Standing

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from castbed import Protocol, Variant
+from castbed.commands import Join, Leave
 from castbed_plugins.relm.bystander import Bystander
-from castbed_plugins.relm.commands import Join, Leave
 from castbed_plugins.relm.coordinator import Coordinator
 from castbed_plugins.relm.host import Host
 from castbed_plugins.relm.options import Options

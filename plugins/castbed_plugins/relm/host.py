@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from castbed import NOBODY, Context, Group, Message, Mid, NodeNumber, on
+from castbed.commands import Join, Leave, group_number
 from castbed_plugins.relm.blame import expect
 from castbed_plugins.relm.bystander import Bystander
-from castbed_plugins.relm.commands import Join, Leave, group_number
 from castbed_plugins.relm.options import Options
 from castbed_plugins.relm.packets import (
     Ack,

@@ -1,9 +1,11 @@
-"""What applications ask of an EOMP host besides sending. Groups are named as people do (`"1"`)."""
+"""Commands that several protocols take, and how they name groups: as people do (`"1"`, `"1.C"`), for scripts."""
 
 from __future__ import annotations
 
-from castbed import Command, ContractError, Group, Topology
-from castbed.values import parse_group
+from castbed.errors import ContractError
+from castbed.packets import Command
+from castbed.topology import Topology
+from castbed.values import Group, parse_group
 
 
 class Join(Command, frozen=True):
@@ -18,11 +20,8 @@ class Leave(Command, frozen=True):
     group: str
 
 
-COMMANDS = (Join, Leave)
-
-
 def group_number(text: str, topology: Topology) -> Group:
-    """The group of this name; a text that names none is the caller's mistake."""
+    """The group that a command names; a text that names none is the mistake of who gave the command."""
     try:
         return parse_group(text, topology.number)
     except ValueError as error:
