@@ -54,6 +54,7 @@ class Coordinator(Machine):
         self.seq_sent: dict[Group, int] = {}
         self.member_set: dict[Group, set[NodeNumber]] = {group: set(them) for group, them in topology.groups.items()}
         self.dirty_hosts: set[NodeNumber] = set()
+        self._cached_slowest: dict[Group, NodeNumber | None] = {}
 
     def started(self) -> None:
         self.set_timer(T_SYNC, self.options.sync_period)
@@ -185,13 +186,24 @@ class Coordinator(Machine):
     def _release(self, group: Group) -> None:
         """C-11: drop what every member has; nobody is a member: all that was sent (R17)."""
         sent, released = self.seq_sent.get(group, 0), self.released.get(group, 0)
+        if self._is_held_up(group, released):
+            return
         members = self.member_set.get(group, ())
-        low = min((self.host_ack.get(host, {}).get(group, 0) for host in members), default=sent)
-        reached = min(low, sent)
+        slowest = min(members, key=lambda host: self._acked(host, group), default=None)
+        reached = sent if slowest is None else min(self._acked(slowest, group), sent)
+        self._cached_slowest[group] = slowest
         if reached > released:
             kept = self.buffer_list.get(group, {})
             self.buffer_list[group] = {seq: message for seq, message in kept.items() if seq > reached}
             self.released[group] = reached
+
+    def _is_held_up(self, group: Group, released: int) -> bool:
+        """Whether the member that was slowest last time has reported nothing new: then nobody else need be asked."""
+        slowest = self._cached_slowest.get(group)
+        return slowest in self.member_set.get(group, ()) and self._acked(slowest, group) <= released
+
+    def _acked(self, host: NodeNumber | None, group: Group) -> int:
+        return self.host_ack.get(host, {}).get(group, 0) if host is not None else 0
 
     def _tell_peers(self, packet: SyncSeq | SyncAck | Insert | Delete) -> None:
         self.multicast(self.context.peers("coordinator"), packet)
