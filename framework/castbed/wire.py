@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from operator import attrgetter, itemgetter
 from struct import Struct
+from struct import error as struct_error
 from typing import Any, get_type_hints
 from zlib import crc32
 
@@ -135,7 +136,10 @@ class Codec:
         origin, seqno, incarnation = (0, 0, 0) if mid is None else (mid.sender, mid.seqno, mid.incarnation)
         group = packet.group if layout.has_group else 0  # type: ignore[attr-defined]
         start = layout.start if mid is None else layout.start_with_mid
-        rest = _AFTER_KIND.pack(group, seqno, sender, origin, incarnation, len(body), len(payload))
+        try:
+            rest = _AFTER_KIND.pack(group, seqno, sender, origin, incarnation, len(body), len(payload))
+        except struct_error as error:
+            raise ContractError(f"{type(packet).__name__} holds a number that fits no frame: {error}") from None
         frame = start + rest + body + payload
         if len(frame) > FRAME_BYTES_MAX:
             raise FrameTooLargeError(

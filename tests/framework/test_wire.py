@@ -222,3 +222,11 @@ def test_an_ethernet_frame_names_its_nodes() -> None:
     assert frame == b"\xff" * 6 + address(3) + b"\x88\xb5frame"
     assert ethernet_frame(b"", 3, 0x01020304)[:6] == b"\x02\xcb\x01\x02\x03\x04"
     assert len(frame) == ETHERNET_BYTES + 5
+
+
+@pytest.mark.parametrize(
+    "packet", [OnlyGroup(-1), OnlyGroup(1 << 64), OnlyHeader(Mid(1, 1 << 64)), OnlyHeader(Mid(1, 1, -1))]
+)
+def test_a_number_that_fits_no_frame_is_our_mistake(packet: Packet) -> None:
+    with pytest.raises(ContractError, match="a number that fits no frame"):
+        CODEC.encode(packet, 1)
