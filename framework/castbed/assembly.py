@@ -62,14 +62,20 @@ class Chosen(msgspec.Struct, frozen=True):
         return Stack(context, self)
 
 
+def variant_name(protocol: Protocol, wanted: str | None, path: str = "protocol.variant") -> str:
+    """The variant that is wanted, or the default one; an unknown one is a configuration error at `path`."""
+    name = wanted or protocol.default_variant
+    if name not in protocol.variants:
+        known = ", ".join(protocol.variants)
+        raise ConfigurationError(path, f"{protocol.name} has no variant {name!r} (it has: {known})")
+    return name
+
+
 def choose(
     protocol: Protocol, variant: str | None = None, options: Any = None, membership: Membership | None = None
 ) -> Chosen:
     """A protocol with defaults filled in; an unknown variant is a configuration error."""
-    name = variant or protocol.default_variant
-    if name not in protocol.variants:
-        known = ", ".join(protocol.variants)
-        raise ConfigurationError("protocol.variant", f"{protocol.name} has no variant {name!r} (it has: {known})")
+    name = variant_name(protocol, variant)
     below = membership.options() if membership is not None else None
     return Chosen(protocol, name, options if options is not None else protocol.options(), membership, below)
 

@@ -124,11 +124,6 @@ class History:
         """DELIVER events by node, in order."""
         return {node: [event for event in lane if event.kind == Kind.DELIVER] for node, lane in self.by_node.items()}
 
-    @cached_property
-    def submit_sites(self) -> Mapping[NodeNumber, list[LocalEvent]]:
-        """SUBMIT events by node, in order."""
-        return {node: [event for event in lane if event.kind == Kind.SUBMIT] for node, lane in self.by_node.items()}
-
     # --- words for people --------------------------------------------------------------------------------------------
 
     def name(self, node: NodeNumber) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
@@ -25,6 +25,9 @@ from castbed.wire import family_number
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
+
+    from castbed.history import History
+    from castbed.properties import Violation
 
 ENTRY_POINT_GROUP = "castbed"
 D = TypeVar("D", Protocol, Membership, Transport, Check, Workload, ApplicationPlugin)
@@ -106,6 +109,10 @@ class Registry:
             "castbed_workloads": self.workloads,
             "castbed_applications": self.applications,
         }
+
+    def violations(self, history: History, names: Iterable[str], path: str) -> dict[str, list[Violation]]:
+        """The history judged by the checks of these names; `path` is where the names were written."""
+        return {name: self.checks.get(name, path).violations(history) for name in names}
 
     def add_plugin(self, name: str, plugin: object, distribution: str) -> None:
         """Let one plugin register what it has; if it fails, nothing of it stays and the problem is kept."""

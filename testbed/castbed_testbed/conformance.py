@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
+from castbed.assembly import variant_name
 from castbed.declarations import Protocol
-from castbed.errors import ConfigurationError
 from castbed.history import History
 from castbed.properties import Violation
 from castbed.registry import Registry
@@ -68,11 +68,7 @@ def conform(
 ) -> ConformanceReport:
     """Try the protocol in `runs` random experiments; stops at the first that violates a guarantee."""
     protocol = registry.protocols.get(name, "PROTOCOL")
-    chosen_variant = variant or protocol.default_variant
-    if chosen_variant not in protocol.variants:
-        raise ConfigurationError(
-            "--variant", f"{name} has no variant {variant!r} (it has: {', '.join(protocol.variants)})"
-        )
+    chosen_variant = variant_name(protocol, variant, "--variant")
     report = ConformanceReport(name, chosen_variant)
     for number in range(seed, seed + runs):
         trial = run_trial(registry, random_experiment(protocol, chosen_variant, number))
@@ -102,7 +98,7 @@ def run_trial(registry: Registry, loaded: Loaded) -> Trial:
         return Trial(loaded, recorder.history(), {}, f"raises {type(error).__name__} ({error})")
     history = recorder.history()
     guarantees = plan.chosen.variant.guarantees
-    found = {name: registry.checks.get(name, "guarantees").violations(history) for name in guarantees}
+    found = registry.violations(history, guarantees, "guarantees")
     return Trial(loaded, history, found)
 
 

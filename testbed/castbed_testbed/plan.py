@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from castbed.application import Application, Setting
-from castbed.assembly import Chosen
+from castbed.assembly import Chosen, variant_name
 from castbed.declarations import NEEDS, ApplicationPlugin, Transport, Workload
 from castbed.errors import ConfigurationError
 from castbed.history import RunIdentity
@@ -87,10 +87,7 @@ def make_plan(experiment: Experiment, registry: Registry) -> Plan:
 def _choose(experiment: Experiment, registry: Registry) -> Chosen:
     wanted = experiment.protocol
     protocol = registry.protocols.get(wanted.name, "protocol.name")
-    variant = wanted.variant or protocol.default_variant
-    if variant not in protocol.variants:
-        known = ", ".join(protocol.variants)
-        raise ConfigurationError("protocol.variant", f"{protocol.name} has no variant {variant!r} (it has: {known})")
+    variant = variant_name(protocol, wanted.variant)
     options = convert(wanted.options, protocol.options, "protocol.options")
     below = _membership(experiment, protocol.membership)
     membership = registry.memberships.get(below.name, "membership.name")

@@ -76,7 +76,7 @@ def judge(directory: Path, registry: Registry, properties: list[str] | None = No
     captures = read_captures(directory)
     history = merged(captures)
     names = list(history.identity.guarantees) if properties is None else properties
-    violations = {name: registry.checks.get(name, "--property").violations(history) for name in names}
+    violations = registry.violations(history, names, "--property")
     summary = history.summary_fields() | history_figures(history, frame_statistics(captures))
     summary |= {"properties": property_figures(violations), "vacuous": []}
     return Outcome(directory, summary, violations, history), _problems(captures, history)

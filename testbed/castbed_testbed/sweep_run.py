@@ -55,7 +55,7 @@ def _simulated(loaded: Loaded, registry: Registry) -> dict[str, Any]:
     wall_s = time.perf_counter() - start
     history = recorder.history()
     guarantees = plan.chosen.variant.guarantees
-    found = {name: registry.checks.get(name, "guarantees").violations(history) for name in guarantees}
+    found = registry.violations(history, guarantees, "guarantees")
     figures = history.summary_fields() | history_figures(history, recorder.frames)
     return figures | {"properties": property_figures(found)} | report_figures(report, plan.experiment, wall_s)
 
