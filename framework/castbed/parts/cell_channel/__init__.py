@@ -1,7 +1,7 @@
 """The cellular channel of EOMP: a group page, one channel for all who heard it, frames one way, a release."""
 
 from castbed.parts.cell_channel.options import GROUPS_MAX, PAYLOAD_BYTES_MAX, CellOptions
-from castbed.parts.cell_channel.packets import PACKETS, Assign, Frame, Page, Release
+from castbed.parts.cell_channel.packets import FAMILY, PACKETS, Assign, Frame, Page, Release
 from castbed.parts.cell_channel.receiver import (
     CHANNEL_LEFT,
     NO_ASSIGNMENT,
@@ -15,6 +15,7 @@ from castbed.parts.cell_channel.transmitter import NO_CHANNEL, TX_TRANSITIONS, C
 
 __all__ = [
     "CHANNEL_LEFT",
+    "FAMILY",
     "GROUPS_MAX",
     "NO_ASSIGNMENT",
     "NO_CHANNEL",

@@ -19,6 +19,7 @@ from castbed.parts.cell_channel.timing import (
 )
 from castbed.values import Group
 
+FAMILY = "cell-channel"  # of these packets where the channel is a layer of its own, below a protocol
 COUNTER_LIMIT = HYPERFRAME  # no burst has more blocks than there are frame numbers
 
 

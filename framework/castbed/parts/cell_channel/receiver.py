@@ -111,6 +111,12 @@ class CellRx(Machine):
         """Out of the station's range: nothing of what was begun will be continued."""
         self._idle(RxEvent.LEFT)
 
+    def listens_to(self, packet: Packet, sender: NodeNumber) -> bool:
+        """Whether the receiver is tuned to where the packet is on the air."""
+        if isinstance(packet, (Frame, Release)):
+            return self._is_here(packet, sender)
+        return self._tuned is None
+
     # --- handlers ----------------------------------------------------------------------------------------------------
 
     @on(Page)
