@@ -62,10 +62,15 @@ class Hold(Action, frozen=True):
 
 
 class SetTimer(Action, frozen=True):
-    """Expire under this name after `delay` nanoseconds; a running timer of the name is replaced."""
+    """Expire under this name after `delay` nanoseconds; a running timer of the name is replaced.
+
+    With `when_sent` the time counts from when all that this node has put on the air is sent; a host that cannot tell
+    counts from now.
+    """
 
     name: TimerName
     delay: int
+    when_sent: bool = False
 
 
 class CancelTimer(Action, frozen=True):
@@ -111,3 +116,10 @@ class Note(Action, frozen=True):
     what: str
     about: Mid | None = None
     group: Group = 0
+
+
+class Gauge(Action, frozen=True):
+    """From now on this much of something is in use here: a level, where a note is an occurrence."""
+
+    what: str
+    value: int

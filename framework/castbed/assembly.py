@@ -7,23 +7,26 @@ from typing import Any
 
 import msgspec
 
+from castbed.authentication import Seal, SealedCodec
 from castbed.context import Context
 from castbed.declarations import Membership, Protocol, Variant
 from castbed.errors import ConfigurationError
 from castbed.machine import Machine
-from castbed.packets import Command
+from castbed.packets import Command, Packet
+from castbed.parts.repair_layer import FAMILY, RepairLayer, RepairOptions
 from castbed.values import Message, NodeNumber, View
 from castbed.wire import Codec
 
 
 class Chosen(msgspec.Struct, frozen=True):
-    """A protocol as an experiment wants it: variant, options, and the membership below it."""
+    """A protocol as an experiment wants it: variant, options, the membership below it, and a repair layer below all."""
 
     protocol: Protocol
     variant_name: str
     options: Any
     membership: Membership | None = None
     membership_options: Any = None
+    repair: RepairOptions | None = None
 
     @property
     def variant(self) -> Variant:
@@ -45,11 +48,23 @@ class Chosen(msgspec.Struct, frozen=True):
         """Whether a membership machine says who is in which group; otherwise the topology does."""
         return self.protocol.membership is not None or self.stacked
 
-    def codec(self) -> Codec:
+    @property
+    def needs(self) -> frozenset[str]:
+        """What is needed of the network (keys of NEEDS): what the protocol needs, less what the repair layer gives."""
+        below = self.membership.needs if self.membership and self.stacked else frozenset()
+        given = frozenset(self.repair.gives) if self.repair else frozenset()
+        return (self.variant.needs | below) - given
+
+    def codec(self, seal: Seal | None = None, life: int = 0) -> Codec:
+        """For what goes over the network; with a seal, for one life of one node."""
+        families = self._families() | ({FAMILY: RepairLayer.PACKETS} if self.repair else {})
+        return Codec(families) if seal is None else SealedCodec(families, seal, life)
+
+    def _families(self) -> dict[str, tuple[type[Packet], ...]]:
         families = {self.protocol.name: self.protocol.packets}
         if self.stacked and self.membership:
             families[self.membership.name] = self.membership.packets
-        return Codec(families)
+        return families
 
     def machine(self, context: Context) -> Machine:
         """The machine of the node that `context` is for."""
@@ -57,9 +72,12 @@ class Chosen(msgspec.Struct, frozen=True):
         if context.role not in roles:
             known = ", ".join(sorted(roles))
             raise ConfigurationError("topology", f"{self.protocol.name} has no role {context.role!r} (it has: {known})")
-        if not self.stacked:
-            return roles[context.role](context, self.options)
-        return Stack(context, self)
+        if self.repair is None:
+            return self._unrepaired(context)
+        return RepairLayer(context, self.repair, self._unrepaired, Codec(self._families()))
+
+    def _unrepaired(self, context: Context) -> Machine:
+        return Stack(context, self) if self.stacked else self.variant.roles[context.role](context, self.options)
 
 
 def variant_name(protocol: Protocol, wanted: str | None, path: str = "protocol.variant") -> str:
@@ -72,12 +90,16 @@ def variant_name(protocol: Protocol, wanted: str | None, path: str = "protocol.v
 
 
 def choose(
-    protocol: Protocol, variant: str | None = None, options: Any = None, membership: Membership | None = None
+    protocol: Protocol,
+    variant: str | None = None,
+    options: Any = None,
+    membership: Membership | None = None,
+    repair: RepairOptions | None = None,
 ) -> Chosen:
     """A protocol with defaults filled in; an unknown variant is a configuration error."""
     name = variant_name(protocol, variant)
     below = membership.options() if membership is not None else None
-    return Chosen(protocol, name, options if options is not None else protocol.options(), membership, below)
+    return Chosen(protocol, name, options if options is not None else protocol.options(), membership, below, repair)
 
 
 class Stack(Machine):

@@ -250,7 +250,7 @@ class Capture:
     def _belongs(self, section: pcapng.Section) -> bool:
         if section is not self._section:
             self._section = section
-            self._section_belongs = _identified(section) == (self.identity, self.node)
+            self._section_belongs = identified(section) == (self.identity, self.node)
         return self._section_belongs
 
     def _explain(self, reader: pcapng.Reader, bad: list[str], foreign: int) -> None:
@@ -275,7 +275,7 @@ def _is_ours(data: bytes, start: int, end: int) -> bool:
     return data[start + _OURS_AT : start + _OURS_AT + 4] == _OURS and end - start >= ETHERNET_BYTES + HEADER_BYTES
 
 
-def _identified(section: pcapng.Section) -> tuple[RunIdentity, NodeNumber] | None:
+def identified(section: pcapng.Section) -> tuple[RunIdentity, NodeNumber] | None:
     """The run and the node that the section's comments name; None for a section that is not of Castbed."""
     text = "".join(section.comments)
     try:
@@ -293,7 +293,7 @@ def read_capture(path: Path) -> Capture:
     data = _content(path)
     reader = pcapng.Reader(data)
     first = reader.first_section()
-    found = _identified(first) if first is not None else None
+    found = identified(first) if first is not None else None
     if found is None:
         raise ConfigurationError(str(path), f"not a Castbed capture ({reader.problem or 'another program wrote it'})")
     return Capture(path, data, *found)

@@ -26,6 +26,7 @@ NEEDS: Mapping[str, str] = {
     "own_copy": "that a sender receives its own broadcasts",
     "no_crash": "that no node crashes",
     "no_absence": "that no node leaves the range of the others",
+    "core_majority": "that most of the sequencer and the coordinators are up at any time",
 }
 """Everything a protocol may need of the network, and how to say it to people."""
 
@@ -85,7 +86,8 @@ class Membership(msgspec.Struct, frozen=True):
 class Transport(msgspec.Struct, frozen=True):
     """A transport plugin: what its links can do at best (keys of NEEDS) and what runs an experiment on it.
 
-    `runner` is `"module:function"`, imported only when used.
+    `runner` is `"module:function"`, imported only when used. `network`, written alike, makes the `castbed.links.Network`
+    of a run (from a `RunSetting`) for runners that host nodes on real links; without one, time is virtual.
     """
 
     name: str
@@ -93,6 +95,7 @@ class Transport(msgspec.Struct, frozen=True):
     offers: frozenset[str]
     runner: str
     options: type[msgspec.Struct] = NoOptions
+    network: str = ""
 
 
 class Check(msgspec.Struct, frozen=True):

@@ -5,7 +5,7 @@
 All fields are named `castbed.<field>` as in `castbed.wire.HEADER_FIELDS` and `castbed.records.RECORD_FIELDS`; only a
 record's kind is `castbed.event_kind`, because it is not a packet's kind. Besides these there are, as text,
 `castbed.protocol`, `castbed.kind_name`, `castbed.mid`, `castbed.parent` and `castbed.event`, and, as bytes,
-`castbed.body`, `castbed.payload` and `castbed.detail`.
+`castbed.body`, `castbed.payload`, `castbed.seal` and `castbed.detail`.
 
 Root may use `-X lua_script` as everybody may (tshark prints a warning), unless Wireshark's `init.lua` sets `enable_lua`
 or `run_user_scripts_when_superuser` to false. Without the script, tshark shows frames as plain Ethernet, and of each
@@ -18,12 +18,13 @@ from collections.abc import Iterable, Mapping
 from struct import calcsize
 
 from castbed import records, wire
+from castbed.authentication import SEAL_BYTES
 from castbed.history import Kind
 
 _TYPES = {"B": "uint8", "H": "uint16", "I": "uint32", "Q": "uint64"}
 _HEXADECIMAL = ("magic", "family", "digest")
 _TEXTS = ("protocol", "kind_name", "mid", "parent", "event")
-_BYTES = ("body", "payload", "detail")
+_BYTES = ("body", "payload", "seal", "detail")
 
 Fields = Iterable[tuple[str, str, str]]
 
@@ -44,6 +45,8 @@ def lua_dissector(protocols: Mapping[str, Mapping[int, str]]) -> str:
         "header_bytes": str(wire.HEADER_BYTES),
         "record_bytes": str(records.RECORD_BYTES),
         "has_mid": str(wire.HAS_MID),
+        "sealed": str(wire.SEALED),
+        "seal_bytes": str(SEAL_BYTES),
     }
     script = _SCRIPT
     for name, text in parts.items():
@@ -153,7 +156,11 @@ local function dissect_frame(buffer, pinfo, tree)
     said[#said + 1] = "control " .. values.control_bytes
     said[#said + 1] = "payload " .. values.payload_bytes
     local body_end = add_bytes(f.body, buffer, @header_bytes@, values.control_bytes, part)
-    add_bytes(f.payload, buffer, body_end, values.payload_bytes, part)
+    local payload_end = add_bytes(f.payload, buffer, body_end, values.payload_bytes, part)
+    if values.flags % (2 * @sealed@) >= @sealed@ then
+        add_bytes(f.seal, buffer, payload_end, @seal_bytes@, part)
+        said[#said + 1] = "sealed"
+    end
     part:append_text(": " .. table.concat(said, " "))
     pinfo.cols.info = table.concat(said, " ")
 end

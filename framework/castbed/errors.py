@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 
 class CastbedError(Exception):
     """Base of all errors that Castbed raises on purpose."""
@@ -10,7 +12,12 @@ class CastbedError(Exception):
 
 
 class PeerError(CastbedError):
-    """The other side is wrong: a malformed or impossible packet. The host drops the packet and counts it."""
+    """The other side is wrong: a malformed or impossible packet. The host drops the packet and counts it.
+
+    `counter` is the name under which hosts count it when it came from a frame.
+    """
+
+    counter: ClassVar[str] = "malformed"
 
 
 class ContractError(CastbedError):

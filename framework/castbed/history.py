@@ -36,6 +36,7 @@ class Kind(IntEnum):
     DROP = 13
     NOTE = 14
     STOP = 15
+    GAUGE = 16
 
 
 class LocalEvent(msgspec.Struct, frozen=True, gc=False):
@@ -43,7 +44,8 @@ class LocalEvent(msgspec.Struct, frozen=True, gc=False):
 
     Which fields say something depends on the kind: SUBMIT, REFUSE, HOLD and DELIVER have a message (`group`, `mid`,
     `parent`, `size`, `digest`, for HOLD `waiting_for`, for SUBMIT `to` when it is not the whole group), VIEW has
-    `group`, `number`, `members`, `stations`, `local`, ATTACH has `peer`, JOIN and LEAVE `group`, DROP and NOTE `text`.
+    `group`, `number`, `members`, `stations`, `local`, ATTACH has `peer`, JOIN and LEAVE `group`, DROP and NOTE `text`,
+    GAUGE `text` (what) and `number` (how much of it is in use from then on).
     RESTART has `number` 1 when the node's storage survived, else 0. A CRASH ends all memberships; after a RESTART the
     JOIN events come again. Static groups leave JOIN events at the start of each member.
     """

@@ -21,6 +21,7 @@ from castbed.actions import (
     Broadcast,
     CancelTimer,
     Deliver,
+    Gauge,
     Hold,
     Install,
     Join,
@@ -215,8 +216,8 @@ class Machine:
     def hold(self, message: Message, waiting_for: Sequence[Mid]) -> None:
         self._actions.append(Hold(message, tuple(waiting_for)))
 
-    def set_timer(self, name: TimerName, delay: int) -> None:
-        self._actions.append(SetTimer(self._outer_timer(name), delay))
+    def set_timer(self, name: TimerName, delay: int, when_sent: bool = False) -> None:
+        self._actions.append(SetTimer(self._outer_timer(name), delay, when_sent))
 
     def cancel_timer(self, name: TimerName) -> None:
         self._actions.append(CancelTimer(self._outer_timer(name)))
@@ -241,6 +242,10 @@ class Machine:
 
     def note(self, what: str, about: Mid | None = None, group: Group = 0) -> None:
         self._actions.append(Note(what, about, group))
+
+    def gauge(self, what: str, value: int) -> None:
+        """Say how much of `what` (messages in a buffer, say) is in use here from now on."""
+        self._actions.append(Gauge(what, value))
 
     # --- composition -----------------------------------------------------------------------------------------------
 

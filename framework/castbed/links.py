@@ -1,0 +1,134 @@
+"""What carries frames between real nodes: the interface that adapters implement and the asyncio host uses.
+
+A *network* is what a whole run has: it is made and opened in the controller and taken along into the process of every
+node. *Links* are what one node has: its air and its wires. A frame is handed over as bytes; how it travels, alone or
+with others, is the adapter's business. Links queue what they are given until `flush`, and carry it in order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, NamedTuple, Protocol
+
+import msgspec
+
+from castbed.topology import Topology
+from castbed.values import NOBODY, NodeNumber
+
+Cell = int
+"""Where a node is on the air: the number of the station whose cell it is in, NOBODY for the one shared air."""
+
+SHARED_AIR: Cell = NOBODY
+NOWHERE: Cell = -1
+"""Out of everybody's range."""
+
+
+class LinkOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Options of every transport that hosts nodes in processes.
+
+    `processes` shares the nodes out among so many processes; left out, each node has one. A node that crashes has a
+    process to itself in any case.
+    """
+
+    processes: Annotated[int, msgspec.Meta(ge=1, le=4096)] | None = None
+
+
+class RunSetting(msgspec.Struct, frozen=True):
+    """The run that a network is made for. `token` tells its frames from those of all other runs."""
+
+    token: bytes
+    topology: Topology
+    options: Any
+    captured: bool = True
+    experiment: Any = None
+    blocks: Sequence[Any] = ()
+    """The whole experiment and its blocked directions, for networks that shape their media themselves."""
+
+
+class Arrival(NamedTuple):
+    """A frame that came in. `to` is NOBODY for a frame that was meant for several.
+
+    `at` is the kernel's time of reception (CLOCK_REALTIME, nanoseconds), 0 where the link has none.
+    """
+
+    on_wire: bool
+    to: NodeNumber
+    frame: bytes
+    at: int
+
+
+Heard = Callable[[Sequence[Arrival]], None]
+"""Called once per wake-up with everything that came in."""
+
+
+class Links(Protocol):
+    """The links of one node, in its process.
+
+    `counters` holds everything that was dropped, by reason: `malformed`, `foreign`, `oversize`, `queue_full`,
+    `out_of_range`, `overrun`, `peer_down`, ... `congested` asks the host to let its applications wait.
+    """
+
+    counters: Counter[str]
+    air_frame_bytes_max: int
+
+    @property
+    def congested(self) -> bool: ...
+
+    async def open(self) -> Any:
+        """Bind, join and listen; returns what the others need to reach this node, as plain data."""
+
+    async def connect(self, addresses: Mapping[NodeNumber, Any]) -> None:
+        """Reach these nodes; when it returns, both directions work."""
+
+    def listen(self, heard: Heard) -> None:
+        """Hand over what comes in from now on, and what has come in since `open`."""
+
+    def tune(self, cell: Cell) -> None:
+        """Be in this cell from now on."""
+
+    def transmit(self, frame: bytes, to: tuple[NodeNumber, ...]) -> None:
+        """On the air: to everybody in the cell, or (`to`) to those of the listed nodes that are in it."""
+
+    def forward(self, frame: bytes, to: NodeNumber) -> None:
+        """On the wire to a fixed node."""
+
+    def flush(self) -> None:
+        """Send what was queued."""
+
+    async def close(self) -> None:
+        """Send what is queued, and let go of everything."""
+
+
+class Network(Protocol):
+    """What a run has of a network: opened before its nodes are started, closed when they are gone.
+
+    `shapes_air` says that the network itself loses, delays and duplicates what is on its air, as the experiment wants,
+    and counts that in `effects`; otherwise the host does it at the receiver.
+    """
+
+    shapes_air: bool
+
+    def open(self) -> None:
+        """Make what the run needs; UnavailableError where this machine cannot."""
+
+    def links(self, node: NodeNumber) -> Links:
+        """The links of one node; called in its process, where `enter` was called before."""
+
+    def enter(self, node: NodeNumber) -> None:
+        """Called in the process of a node before its links are made: go to where its network is."""
+
+    def begin(self, origin: int) -> None:
+        """In the controller: time 0 of the run is at `origin` (CLOCK_REALTIME, nanoseconds)."""
+
+    def moved(self, node: NodeNumber, cell: Cell) -> None:
+        """In the controller: the node is in this cell from now on; NOWHERE also for a node that is down."""
+
+    def effects(self) -> Mapping[str, int]:
+        """In the controller, before `close`: how often each fault took effect in the network itself."""
+
+    def counters(self) -> Mapping[str, int]:
+        """In the controller, before `close`: what the network itself dropped, by reason."""
+
+    def close(self) -> None:
+        """Remove everything that `open` made; may be called from another process than `open` was, and twice."""
