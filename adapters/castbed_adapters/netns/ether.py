@@ -1,0 +1,188 @@
+"""The medium at work: one process that reads the TAP of every node and writes copies to those who hear them.
+
+Copies wait in a heap behind a timerfd, because epoll's own timeouts are whole milliseconds. The controller places nodes
+and asks for counts over a socket; when it is gone, so is this process, and every TAP with it.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from heapq import heappop, heappush
+
+import msgspec
+
+from castbed.values import NodeNumber
+from castbed_adapters.netns.medium import Medium, MediumSpec
+from castbed_adapters.netns.syscalls import die_with_parent, set_timer, timer_descriptor
+
+FRAME_BYTES = 65_536
+FRAMES_PER_TURN = 64  # of one node before the others get theirs
+CONTROL_BYTES = 65_536
+
+
+class Place(msgspec.Struct, frozen=True, tag=True):
+    """Controller to medium: the node is in this cell from now on."""
+
+    node: NodeNumber
+    cell: NodeNumber
+
+
+class Begin(msgspec.Struct, frozen=True, tag=True):
+    """Controller to medium: the run starts at this time of the monotonic clock."""
+
+    at: int
+
+
+class Count(msgspec.Struct, frozen=True, tag=True):
+    """Controller to medium: tell what happened so far."""
+
+
+class Counts(msgspec.Struct, frozen=True):
+    """Medium to controller: `dropped` are copies that the medium itself lost, `late_ns` the worst delay it added."""
+
+    frames: int
+    copies: int
+    dropped: int
+    foreign: int
+    late_ns: int
+    effects: dict[str, int]
+
+
+_orders = msgspec.msgpack.Decoder(Place | Begin | Count)
+
+
+class Ether:
+    """The loop of the medium's process."""
+
+    def __init__(self, spec: MediumSpec, taps: Mapping[NodeNumber, int], control: socket.socket) -> None:
+        self._medium = Medium(spec)
+        self._taps = taps
+        self._nodes = {descriptor: node for node, descriptor in taps.items()}
+        self._control = control
+        self._origin = time.monotonic_ns()
+        self._timer = timer_descriptor()
+        self._armed = 0
+        self._serial = 0
+        self._waiting: list[tuple[int, int, bytes, NodeNumber, tuple[NodeNumber, ...]]] = []
+        self._frames = self._copies = self._dropped = self._late = 0
+        self._running = True
+
+    def run(self) -> None:
+        """Carry frames until the controller goes away."""
+        poll = select.epoll()
+        for descriptor in (*self._nodes, self._timer, self._control.fileno()):
+            poll.register(descriptor, select.EPOLLIN)
+        while self._running:
+            for descriptor, _ in poll.poll():
+                if descriptor in self._nodes:
+                    self._read(descriptor)
+                elif descriptor == self._timer:
+                    self._armed = 0
+                else:
+                    self._obey()
+            self._release()
+
+    def _now(self) -> int:
+        return time.monotonic_ns() - self._origin
+
+    def _read(self, descriptor: int) -> None:
+        sender = self._nodes[descriptor]
+        for _ in range(FRAMES_PER_TURN):
+            try:
+                frame = os.read(descriptor, FRAME_BYTES)
+            except BlockingIOError:
+                return
+            self._frames += 1
+            cell = self._medium.cell(sender)
+            for at, receivers in self._medium.transmitted(sender, frame, self._now()):
+                self._serial += 1
+                heappush(self._waiting, (at, self._serial, frame, cell, receivers))
+
+    def _release(self) -> None:
+        """Write every copy that is due, and have the timer wake us for the next."""
+        waiting, now = self._waiting, self._now()
+        while waiting and waiting[0][0] <= now:
+            at, _, frame, cell, receivers = heappop(waiting)
+            self._late = max(self._late, now - at)
+            self._write(frame, self._medium.still_hears(cell, receivers))
+        due = self._origin + waiting[0][0] if waiting else 0
+        if due != self._armed:
+            set_timer(self._timer, due)
+            self._armed = due
+
+    def _write(self, frame: bytes, receivers: Sequence[NodeNumber]) -> None:
+        taps, write, dropped = self._taps, os.write, 0
+        for receiver in receivers:
+            try:
+                write(taps[receiver], frame)
+            except OSError:  # no room, or the interface is down
+                dropped += 1
+        self._copies += len(receivers) - dropped
+        self._dropped += dropped
+
+    def _obey(self) -> None:
+        order = self._control.recv(CONTROL_BYTES)
+        if not order:
+            self._running = False
+            return
+        match _orders.decode(order):
+            case Place(node, cell):
+                self._medium.place(node, cell)
+            case Begin(at):
+                self._origin = at
+            case Count():
+                self._control.send(msgspec.msgpack.encode(self._counts()))
+
+    def _counts(self) -> Counts:
+        medium = self._medium
+        return Counts(self._frames, self._copies, self._dropped, medium.foreign, self._late, dict(medium.effects))
+
+
+class EtherProcess:
+    """The controller's end of the medium: start it before any thread, then place nodes and ask for counts."""
+
+    def __init__(self, spec: MediumSpec, taps: Mapping[NodeNumber, int]) -> None:
+        mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._control = mine
+        self.pid = os.fork()
+        if self.pid == 0:
+            mine.close()
+            _carry(spec, taps, its)
+        its.close()
+        for descriptor in taps.values():
+            os.close(descriptor)
+
+    def place(self, node: NodeNumber, cell: NodeNumber) -> None:
+        self._control.send(msgspec.msgpack.encode(Place(node, cell)))
+
+    def begin(self, at: int) -> None:
+        self._control.send(msgspec.msgpack.encode(Begin(at)))
+
+    def counts(self) -> Counts:
+        """What happened so far."""
+        self._control.send(msgspec.msgpack.encode(Count()))
+        return msgspec.msgpack.decode(self._control.recv(CONTROL_BYTES), type=Counts)
+
+    def close(self) -> None:
+        """End the medium; the TAPs of all nodes vanish with it."""
+        self._control.close()
+        with suppress(ChildProcessError):
+            os.waitpid(self.pid, 0)
+
+
+def _carry(spec: MediumSpec, taps: Mapping[NodeNumber, int], control: socket.socket) -> None:
+    """The whole life of the medium's process; never returns."""
+    status = 1
+    try:
+        die_with_parent(signal.SIGKILL)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the controller decides when the run ends
+        Ether(spec, taps, control).run()
+        status = 0
+    finally:
+        os._exit(status)

@@ -1,0 +1,221 @@
+"""The air of one node as IP multicast: frames that leave together share a datagram, and arrive in order.
+
+A datagram names its run, its sender and the sender's cell; then come the frames, each with the nodes it is for (none:
+everybody in the cell). Whoever is not in that cell, or not meant, or in another run, does not hear it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import Counter, deque
+from struct import Struct
+from struct import error as struct_error
+
+from castbed.links import NOWHERE, Arrival, Cell, Heard
+from castbed.values import NOBODY, NodeNumber
+from castbed_adapters.udp.addresses import Groups, SocketAddress
+
+MAGIC, VERSION = 0xCB6D, 1
+ENVELOPE = Struct(">HBx8sII")  # magic, version, run, sender, cell
+SLIP = Struct(">IH")  # bytes of the frame, how many nodes it is for
+NUMBER = Struct(">I")
+DATAGRAM_BYTES_MAX = 65_507  # what UDP over IPv4 carries
+RECEIVED_AT_ONCE = 64  # datagrams, before other things in this process get their turn
+QUEUE_MAX = 1024  # datagrams that wait because the interface takes no more now
+QUEUE_CONGESTED = QUEUE_MAX // 2
+SO_TIMESTAMPNS, SO_RXQ_OVFL = 35, 40  # Linux; Python has no names for them
+_TIMESPEC = Struct("@qq")
+_OVERRUN = Struct("@I")
+_ANCILLARY_BYTES = socket.CMSG_SPACE(_TIMESPEC.size) + socket.CMSG_SPACE(_OVERRUN.size)
+
+
+class MulticastAir:
+    """What one node sends and hears on the air."""
+
+    def __init__(
+        self,
+        me: NodeNumber,
+        token: bytes,
+        groups: Groups,
+        counters: Counter[str],
+        datagram_bytes: int,
+        receive_buffer: int,
+        stamps: bool,
+    ) -> None:
+        self._me = me
+        self._token = token
+        self._groups = groups
+        self._counters = counters
+        self._datagram_bytes = min(datagram_bytes, DATAGRAM_BYTES_MAX)
+        self._receive_buffer = receive_buffer
+        self._stamps = stamps
+        self._cell: Cell = NOWHERE
+        self._envelope = b""
+        self._everybody: SocketAddress = ("", 0)
+        self._one: dict[NodeNumber, SocketAddress] = {}
+        self._open: list[bytes] = []
+        self._open_bytes = 0
+        self._open_to: SocketAddress = ("", 0)
+        self._queue: deque[tuple[bytes, SocketAddress]] = deque()
+        self._buffer = bytearray(DATAGRAM_BYTES_MAX + 1)
+        self._overruns = 0
+
+    frame_bytes_max = DATAGRAM_BYTES_MAX - ENVELOPE.size - SLIP.size - 64 * NUMBER.size
+
+    @property
+    def congested(self) -> bool:
+        return len(self._queue) > QUEUE_CONGESTED
+
+    def open(self) -> None:
+        self._socket = self._groups.open_socket()
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer)
+        self._socket.setsockopt(socket.SOL_SOCKET, SO_RXQ_OVFL, 1)
+        if self._stamps:
+            self._socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        self._groups.join(self._socket, self._groups.of_node(self._me))
+
+    def listen(self, heard: Heard) -> None:
+        self._heard = heard
+        asyncio.get_running_loop().add_reader(self._socket.fileno(), self._readable)
+
+    def close(self) -> None:
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self._socket.fileno())
+        loop.remove_writer(self._socket.fileno())
+        self._socket.close()
+
+    def tune(self, cell: Cell) -> None:
+        """Leave the group of one cell and join that of another."""
+        self.flush()
+        groups = self._groups
+        if self._cell != NOWHERE:
+            groups.leave(self._socket, groups.of_cell(self._cell))
+        self._cell = cell
+        if cell != NOWHERE:
+            groups.join(self._socket, groups.of_cell(cell))
+            self._envelope = ENVELOPE.pack(MAGIC, VERSION, self._token, self._me, cell)
+            self._everybody = groups.reached_at(groups.of_cell(cell))
+
+    # --- out ---------------------------------------------------------------------------------------------------------
+
+    def transmit(self, frame: bytes, to: tuple[NodeNumber, ...]) -> None:
+        """Put the frame behind those that wait; a new datagram begins when it is full or for somebody else."""
+        address = (self._one.get(to[0]) or self._address(to[0])) if len(to) == 1 else self._everybody
+        slip = SLIP.pack(len(frame), len(to)) + b"".join(map(NUMBER.pack, to))
+        size = len(slip) + len(frame)
+        if address is not self._open_to or self._open_bytes + size > self._datagram_bytes:
+            self.flush()
+            self._open_to, self._open_bytes = address, ENVELOPE.size
+            self._open.append(self._envelope)
+        self._open.append(slip)
+        self._open.append(frame)
+        self._open_bytes += size
+
+    def _address(self, node: NodeNumber) -> SocketAddress:
+        self._one[node] = address = self._groups.reached_at(self._groups.of_node(node))
+        return address
+
+    def flush(self) -> None:
+        if not self._open:
+            return
+        datagram, address = b"".join(self._open), self._open_to
+        self._open.clear()
+        self._open_to = ("", 0)
+        if self._queue or not self._sent(datagram, address):
+            self._enqueue(datagram, address)
+
+    def _sent(self, datagram: bytes, address: SocketAddress) -> bool:
+        """Whether the datagram needs no second try."""
+        try:
+            self._socket.sendto(datagram, address)
+        except (BlockingIOError, InterruptedError):
+            return False
+        except OSError:
+            self._counters["unsendable"] += 1
+        return True
+
+    def _enqueue(self, datagram: bytes, address: SocketAddress) -> None:
+        if len(self._queue) >= QUEUE_MAX:
+            self._counters["queue_full"] += 1
+            return
+        if not self._queue:
+            asyncio.get_running_loop().add_writer(self._socket.fileno(), self._writable)
+        self._queue.append((datagram, address))
+
+    def _writable(self) -> None:
+        while self._queue:
+            if not self._sent(*self._queue[0]):
+                return
+            self._queue.popleft()
+        asyncio.get_running_loop().remove_writer(self._socket.fileno())
+
+    # --- in ----------------------------------------------------------------------------------------------------------
+
+    def _readable(self) -> None:
+        """Take everything that is there, up to a limit, and hand it over at once."""
+        arrivals: list[Arrival] = []
+        buffer = self._buffer
+        view = [memoryview(buffer)]
+        receive = self._socket.recvmsg_into
+        try:
+            for _ in range(RECEIVED_AT_ONCE):
+                size, ancillary, _, _ = receive(view, _ANCILLARY_BYTES)
+                at = self._told(ancillary) if ancillary else 0
+                self._unpack(buffer, size, at, arrivals)
+        except (BlockingIOError, InterruptedError):
+            pass
+        except OSError:
+            self._counters["unreceivable"] += 1
+        if arrivals:
+            self._heard(arrivals)
+
+    def _told(self, ancillary: list[tuple[int, int, bytes]]) -> int:
+        """The kernel's time of reception; it also says how many datagrams it had no room for."""
+        at = 0
+        for _, kind, data in ancillary:
+            if kind == SO_TIMESTAMPNS and len(data) >= _TIMESPEC.size:
+                seconds, nanoseconds = _TIMESPEC.unpack_from(data)
+                at = seconds * 1_000_000_000 + nanoseconds
+            elif kind == SO_RXQ_OVFL and len(data) >= _OVERRUN.size:
+                (overruns,) = _OVERRUN.unpack_from(data)
+                self._counters["overrun"] += (overruns - self._overruns) & 0xFFFF_FFFF
+                self._overruns = overruns
+        return at
+
+    def _unpack(self, buffer: bytearray, size: int, at: int, arrivals: list[Arrival]) -> None:
+        """Append the frames of one datagram that are for this node."""
+        if size < ENVELOPE.size:
+            self._counters["malformed"] += 1
+            return
+        magic, version, token, sender, cell = ENVELOPE.unpack_from(buffer)
+        if magic != MAGIC or version != VERSION or token != self._token:
+            self._counters["foreign"] += 1
+            return
+        if sender == self._me:
+            return
+        if cell != self._cell:
+            self._counters["out_of_range"] += 1
+            return
+        found = len(arrivals)
+        try:
+            self._frames(buffer, size, at, arrivals)
+        except (struct_error, ValueError):
+            del arrivals[found:]
+            self._counters["malformed"] += 1
+
+    def _frames(self, buffer: bytearray, size: int, at: int, arrivals: list[Arrival]) -> None:
+        offset, me, slip = ENVELOPE.size, self._me, SLIP.unpack_from
+        while offset < size:
+            length, count = slip(buffer, offset)
+            start = offset + SLIP.size + count * NUMBER.size
+            offset = start + length
+            if offset > size:
+                raise ValueError("a frame that reaches beyond its datagram")
+            if count and me not in _numbers(buffer, start, count):
+                continue
+            arrivals.append(Arrival(False, me if count == 1 else NOBODY, bytes(buffer[start:offset]), at))
+
+
+def _numbers(buffer: bytearray, end: int, count: int) -> tuple[NodeNumber, ...]:
+    return tuple(number for (number,) in NUMBER.iter_unpack(buffer[end - count * NUMBER.size : end]))

@@ -1,0 +1,96 @@
+"""What travels behind a frame on a raw interface, and how a frame that is too long for one travels in pieces.
+
+A frame goes out as it is, so that every tool that knows Castbed's frames shows it; behind it come the run, the sender's
+cell and the nodes it is for (none: everybody). The frame's own header says where it ends: what a driver appends to
+short frames does no harm. What is longer than the interface takes goes out in pieces under an ethertype of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+from struct import error as struct_error
+from typing import NamedTuple
+
+from castbed.authentication import SEAL_BYTES
+from castbed.errors import PeerError
+from castbed.links import Cell
+from castbed.values import NodeNumber
+from castbed.wire import ETHERTYPE, HEADER_BYTES, HEADER_FIELDS, MAGIC, SEALED
+
+PIECE_ETHERTYPE = ETHERTYPE + 1  # IEEE 802 local experimental ethertype 2
+TOKEN_BYTES = 8
+PIECES_MAX = 512  # the largest frame in pieces of 540 bytes
+_TAIL = Struct(f">{TOKEN_BYTES}sIH")  # run, cell, how many nodes it is for
+_NUMBER = Struct(">I")
+_READ = ("magic", "flags", "sender", "control_bytes", "payload_bytes")  # of the frame's header; the rest is skipped
+_GLANCE = Struct(">" + "".join(code if name in _READ else f"{Struct(code).size}x" for name, code, _ in HEADER_FIELDS))
+_PIECE_MAGIC = 0xCB7D
+_PIECE = Struct(f">H{TOKEN_BYTES}sIIHHH")  # magic, run, sender, serial, which of how many, bytes
+PIECE_OVERHEAD = _PIECE.size
+
+
+class Letter(NamedTuple):
+    """A frame and whom it is for."""
+
+    token: bytes
+    sender: NodeNumber
+    cell: Cell
+    to: tuple[NodeNumber, ...]
+    frame: bytes
+
+
+class Piece(NamedTuple):
+    """A part of a letter."""
+
+    token: bytes
+    sender: NodeNumber
+    serial: int
+    at: int
+    of: int
+    data: bytes
+
+
+def letter_bytes(token: bytes, frame: bytes, cell: Cell, to: tuple[NodeNumber, ...]) -> bytes:
+    return frame + _TAIL.pack(token, cell, len(to)) + b"".join(map(_NUMBER.pack, to))
+
+
+def read_letter(data: bytes) -> Letter:
+    """The letter at the beginning of `data`; PeerError when there is none."""
+    if len(data) < HEADER_BYTES:
+        raise PeerError(f"a letter of {len(data)} bytes")
+    magic, flags, sender, control, payload = _GLANCE.unpack_from(data)
+    end = HEADER_BYTES + control + payload + (SEAL_BYTES if flags & SEALED else 0)
+    try:
+        token, cell, count = _TAIL.unpack_from(data, end)
+        to = _addressees(data, end + _TAIL.size, count) if count else ()
+    except struct_error:
+        raise PeerError("a letter that ends too early") from None
+    if magic != MAGIC:
+        raise PeerError("not a frame of Castbed")
+    return Letter(token, sender, cell, to, data[:end])
+
+
+def _addressees(data: bytes, start: int, count: int) -> tuple[NodeNumber, ...]:
+    return tuple(_NUMBER.unpack_from(data, start + at * _NUMBER.size)[0] for at in range(count))
+
+
+def pieces(token: bytes, sender: NodeNumber, serial: int, letter: bytes, size: int) -> Iterator[bytes]:
+    """The letter in pieces of at most `size` bytes, their own heads included."""
+    room = size - PIECE_OVERHEAD
+    count = -(-len(letter) // room)
+    for at in range(count):
+        data = letter[at * room : (at + 1) * room]
+        yield _PIECE.pack(_PIECE_MAGIC, token, sender, serial, at, count, len(data)) + data
+
+
+def read_piece(data: bytes) -> Piece:
+    """The piece at the beginning of `data`; PeerError when there is none."""
+    try:
+        magic, token, sender, serial, at, count, size = _PIECE.unpack_from(data)
+    except struct_error:
+        raise PeerError(f"a piece of {len(data)} bytes") from None
+    body = data[PIECE_OVERHEAD : PIECE_OVERHEAD + size]
+    if magic != _PIECE_MAGIC or not at < count <= PIECES_MAX or len(body) != size:
+        raise PeerError("a piece that makes no sense")
+    return Piece(token, sender, serial, at, count, body)

@@ -1,0 +1,98 @@
+"""What is around a letter or a piece on the interface: an Ethernet header, or radiotap, 802.11 and SNAP."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Protocol
+
+from castbed.errors import PeerError
+from castbed.wire import BROADCAST_ADDRESS, ETHERNET, ETHERNET_BYTES, ETHERTYPE
+from castbed_adapters.wifi.envelope import PIECE_ETHERTYPE
+
+INJECTED_RATE = 2  # of radiotap, in units of 500 kbit/s: the lowest rate, which every radio in the cell hears
+DOT11_BODY_BYTES_MAX = 2_304  # of the standard, SNAP header included
+_RADIOTAP = Struct("<BxH")
+_CONTROL = Struct("<BB")
+_DATA, _QOS_DATA = 0x08, 0x88
+_TO_DS, _FROM_DS, _PROTECTED, _MORE_FRAGMENTS = 0x01, 0x02, 0x40, 0x04
+_DOT11_BYTES, _QOS_BYTES = 24, 2
+_BSSID_AT = 16
+_SNAP = bytes.fromhex("aaaa03000000")
+_TYPE = Struct(">H")
+_OURS = (ETHERTYPE, PIECE_ETHERTYPE)
+
+
+class Framing(Protocol):
+    """How bytes of an ethertype go onto an interface and come off it."""
+
+    overhead: int
+
+    def wrapped(self, ethertype: int, data: bytes) -> bytes: ...
+
+    def unwrapped(self, data: bytes) -> tuple[int, bytes]:
+        """The ethertype and what it holds; PeerError for what is not ours."""
+
+
+class EthernetFraming:
+    """Broadcast frames from the interface's own address: drivers send no others."""
+
+    overhead = ETHERNET_BYTES
+
+    def __init__(self, address: bytes) -> None:
+        self._heads = {kind: ETHERNET.pack(BROADCAST_ADDRESS, address, kind) for kind in _OURS}
+
+    def wrapped(self, ethertype: int, data: bytes) -> bytes:
+        return self._heads[ethertype] + data
+
+    def unwrapped(self, data: bytes) -> tuple[int, bytes]:
+        if len(data) < ETHERNET_BYTES:
+            raise PeerError(f"an Ethernet frame of {len(data)} bytes")
+        (ethertype,) = _TYPE.unpack_from(data, ETHERNET_BYTES - _TYPE.size)
+        return ethertype, data[ETHERNET_BYTES:]
+
+
+class MonitorFraming:
+    """Data frames of an ad hoc cell: their heads are made once by scapy, and read by offsets because there are many."""
+
+    def __init__(self, address: bytes, bssid: bytes) -> None:
+        self._bssid = bssid
+        self._heads = {kind: dot11_head(address, bssid, kind) for kind in _OURS}
+        self.overhead = len(self._heads[ETHERTYPE])
+
+    def wrapped(self, ethertype: int, data: bytes) -> bytes:
+        return self._heads[ethertype] + data
+
+    def unwrapped(self, data: bytes) -> tuple[int, bytes]:
+        start = _radiotap_bytes(data)
+        if len(data) < start + _DOT11_BYTES:
+            raise PeerError("an 802.11 frame that ends too early")
+        kind, flags = _CONTROL.unpack_from(data, start)
+        if kind not in (_DATA, _QOS_DATA) or flags & (_TO_DS | _FROM_DS | _PROTECTED | _MORE_FRAGMENTS):
+            raise PeerError("not a plain data frame of an ad hoc cell")
+        if data[start + _BSSID_AT : start + _BSSID_AT + 6] != self._bssid:
+            raise PeerError("a frame of another cell")
+        body = start + _DOT11_BYTES + (_QOS_BYTES if kind == _QOS_DATA else 0)
+        at = body + len(_SNAP)
+        if data[body:at] != _SNAP or len(data) < at + _TYPE.size:
+            raise PeerError("no SNAP header")
+        return _TYPE.unpack_from(data, at)[0], data[at + _TYPE.size :]
+
+
+def _radiotap_bytes(data: bytes) -> int:
+    if len(data) < _RADIOTAP.size:
+        raise PeerError("no radiotap header")
+    version, size = _RADIOTAP.unpack_from(data)
+    if version:
+        raise PeerError(f"radiotap version {version}")
+    return int(size)
+
+
+def dot11_head(address: bytes, bssid: bytes, ethertype: int) -> bytes:
+    """Everything in front of the data: radiotap (rate, no acknowledgement), 802.11 data to everybody, LLC and SNAP."""
+    from scapy.layers.dot11 import Dot11, RadioTap
+    from scapy.layers.l2 import LLC, SNAP
+
+    radio = RadioTap(present="Rate+TXFlags", Rate=INJECTED_RATE / 2, TXFlags="NOACK")
+    everybody, me, cell = BROADCAST_ADDRESS.hex(":"), address.hex(":"), bssid.hex(":")
+    data = Dot11(type="Data", subtype=0, FCfield=0, addr1=everybody, addr2=me, addr3=cell)
+    return bytes(radio / data / LLC(dsap=0xAA, ssap=0xAA, ctrl=3) / SNAP(OUI=0, code=ethertype))

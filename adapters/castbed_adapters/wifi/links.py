@@ -1,0 +1,248 @@
+"""The air of one node on a raw interface: letters out, letters in, with the kernel's time of reception."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import time
+from collections import Counter, deque
+from collections.abc import Mapping
+from struct import Struct
+from typing import Any
+
+from castbed.errors import ConfigurationError, ContractError, PeerError, UnavailableError
+from castbed.links import NOWHERE, Arrival, Cell, Heard
+from castbed.values import NOBODY, NodeNumber
+from castbed.wire import ETHERTYPE, FRAME_BYTES_MAX
+from castbed_adapters.wifi.envelope import (
+    PIECE_ETHERTYPE,
+    PIECE_OVERHEAD,
+    PIECES_MAX,
+    Letter,
+    letter_bytes,
+    pieces,
+    read_letter,
+    read_piece,
+)
+from castbed_adapters.wifi.framing import DOT11_BODY_BYTES_MAX, EthernetFraming, Framing, MonitorFraming
+from castbed_adapters.wifi.options import WifiOptions
+from castbed_adapters.wifi.reassembly import Reassembly
+from castbed_adapters.wifi.sockets import (
+    ARPHRD_ETHER,
+    ARPHRD_RADIOTAP,
+    SO_RXQ_OVFL,
+    SO_TIMESTAMPNS,
+    PacketSocket,
+    carries,
+    open_packet_socket,
+)
+
+RECEIVED_AT_ONCE = 64  # frames, before other things in this process get their turn
+QUEUE_MAX = 1_024  # frames that wait because the interface takes no more now
+QUEUE_CONGESTED = QUEUE_MAX // 2
+DEFAULT_BSSID = "02:cb:00:00:00:01"  # of an injected cell; any will do that all nodes share
+SERIALS = 1 << 32
+CARRIER_WAIT_S = 0.02
+CARRIER_TRIES = 500  # ten seconds: an ad hoc cell is joined in less
+_RECEIVED_BYTES_MAX = 65_536
+_SNAP_BYTES = 8
+_TIMESPEC = Struct("@qq")
+_OVERRUN = Struct("@I")
+_ANCILLARY_BYTES = socket.CMSG_SPACE(_TIMESPEC.size) + socket.CMSG_SPACE(_OVERRUN.size)
+_EXPECTED = {"ethernet": ARPHRD_ETHER, "monitor": ARPHRD_RADIOTAP}
+
+
+class WifiLinks:
+    """The links of one node: an air, and no wires."""
+
+    air_frame_bytes_max = FRAME_BYTES_MAX  # in pieces, if need be
+
+    def __init__(self, me: NodeNumber, token: bytes, interface: str, options: WifiOptions, stamps: bool = True) -> None:
+        self.counters: Counter[str] = Counter()
+        self._me, self._token, self._interface, self._options, self._stamps = me, token, interface, options, stamps
+        self._cell: Cell = NOWHERE
+        self._queue: deque[bytes] = deque()
+        self._waiting = False
+        self._serial = int.from_bytes(os.urandom(4), "big")
+        self._reassembly = Reassembly(self.counters)
+        self._overruns = 0
+        self._heard: Heard | None = None
+
+    @property
+    def congested(self) -> bool:
+        return len(self._queue) > QUEUE_CONGESTED
+
+    async def open(self) -> Any:
+        opened = open_packet_socket(
+            self._interface, (ETHERTYPE, PIECE_ETHERTYPE), self._options.receive_buffer, self._stamps
+        )
+        self._socket = opened.socket
+        self._framing = self._framing_for(opened)
+        self._size_max = self._room(opened.mtu)
+        await self._carrier()
+
+    async def _carrier(self) -> None:
+        """Wait until the interface carries frames: joining a cell takes a while, plugging in a cable a moment."""
+        for _ in range(CARRIER_TRIES):
+            up = carries(self._socket, self._interface)
+            await asyncio.sleep(CARRIER_WAIT_S)  # also after it is up: its queue opens a little later
+            if up:
+                return
+        self._socket.close()
+        problem = f"the interface {self._interface!r} is down or has no carrier"
+        raise UnavailableError(f"{problem}: `ip link set {self._interface} up`, or a cell or cable for it")
+
+    def _framing_for(self, opened: PacketSocket) -> Framing:
+        mode = self._options.mode
+        if opened.hardware != _EXPECTED[mode]:
+            opened.socket.close()
+            what = "an Ethernet interface" if mode == "ethernet" else "in monitor mode"
+            raise ConfigurationError("transport.options.interface", f"{self._interface!r} is not {what}")
+        if mode == "ethernet":
+            return EthernetFraming(opened.address)
+        bssid = bytes.fromhex((self._options.bssid or DEFAULT_BSSID).replace(":", ""))
+        return MonitorFraming(b"\x02\xcb" + self._me.to_bytes(4, "big"), bssid)
+
+    def _room(self, mtu: int) -> int:
+        """For a letter or a piece in one frame of the interface."""
+        return mtu if self._options.mode == "ethernet" else DOT11_BODY_BYTES_MAX - _SNAP_BYTES
+
+    async def connect(self, addresses: Mapping[NodeNumber, Any]) -> None:
+        """On the air nobody is connected."""
+
+    def listen(self, heard: Heard) -> None:
+        self._heard = heard
+        asyncio.get_running_loop().add_reader(self._socket.fileno(), self._readable)
+
+    def tune(self, cell: Cell) -> None:
+        self._cell = cell
+
+    async def close(self) -> None:
+        self.flush()
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self._socket.fileno())
+        loop.remove_writer(self._socket.fileno())
+        self._socket.close()
+
+    # --- out ---------------------------------------------------------------------------------------------------------
+
+    def transmit(self, frame: bytes, to: tuple[NodeNumber, ...]) -> None:
+        letter = letter_bytes(self._token, frame, self._cell, to)
+        if len(letter) <= self._size_max:
+            self._enqueue([self._framing.wrapped(ETHERTYPE, letter)])
+            return
+        if len(letter) > PIECES_MAX * (self._size_max - PIECE_OVERHEAD):
+            self.counters["oversize"] += 1
+            return
+        self._serial = (self._serial + 1) % SERIALS
+        parts = pieces(self._token, self._me, self._serial, letter, self._size_max)
+        self._enqueue([self._framing.wrapped(PIECE_ETHERTYPE, part) for part in parts])
+
+    def forward(self, frame: bytes, to: NodeNumber) -> None:  # noqa: ARG002 (the signature of Links)
+        raise ContractError("there are no wires on wifi")
+
+    def flush(self) -> None:
+        """Send what waits, as far as the interface takes it now."""
+        if not self._waiting:
+            self._writable()
+
+    def _enqueue(self, frames: list[bytes]) -> None:
+        """All pieces of a letter or none: some of them would be of no use."""
+        if len(self._queue) + len(frames) > QUEUE_MAX:
+            self.counters["queue_full"] += 1
+            return
+        self._queue.extend(frames)
+
+    def _writable(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._queue:
+            if not self._sent(self._queue[0]):
+                if not self._waiting:
+                    self._waiting = True
+                    loop.add_writer(self._socket.fileno(), self._writable)
+                return
+            self._queue.popleft()
+        if self._waiting:
+            self._waiting = False
+            loop.remove_writer(self._socket.fileno())
+
+    def _sent(self, frame: bytes) -> bool:
+        """Whether the frame needs no second try."""
+        try:
+            self._socket.send(frame)
+        except (BlockingIOError, InterruptedError):
+            return False
+        except OSError:
+            self.counters["unsendable"] += 1
+        return True
+
+    # --- in ----------------------------------------------------------------------------------------------------------
+
+    def _readable(self) -> None:
+        """Take everything that is there, up to a limit, and hand it over at once."""
+        arrivals: list[Arrival] = []
+        receive, take, told = self._socket.recvmsg, self._take, self._told
+        try:
+            for _ in range(RECEIVED_AT_ONCE):
+                data, ancillary, _, _ = receive(_RECEIVED_BYTES_MAX, _ANCILLARY_BYTES)
+                take(data, told(ancillary) if ancillary else 0, arrivals)
+        except (BlockingIOError, InterruptedError):
+            pass
+        except OSError:
+            self.counters["unreceivable"] += 1
+        if arrivals and self._heard is not None:
+            self._heard(arrivals)
+
+    def _told(self, ancillary: list[tuple[int, int, bytes]]) -> int:
+        """The kernel's time of reception; it also says how many frames it had no room for."""
+        at = 0
+        for _, kind, data in ancillary:
+            if kind == SO_TIMESTAMPNS and len(data) >= _TIMESPEC.size:
+                seconds, nanoseconds = _TIMESPEC.unpack_from(data)
+                at = seconds * 1_000_000_000 + nanoseconds
+            elif kind == SO_RXQ_OVFL and len(data) >= _OVERRUN.size:
+                (overruns,) = _OVERRUN.unpack_from(data)
+                self.counters["overrun"] += (overruns - self._overruns) % SERIALS
+                self._overruns = overruns
+        return at
+
+    def _take(self, data: bytes, at: int, arrivals: list[Arrival]) -> None:
+        """One frame of the interface; what is for this node joins the arrivals."""
+        try:
+            ethertype, inside = self._framing.unwrapped(data)
+        except PeerError:
+            self.counters["foreign"] += 1
+            return
+        try:
+            letter = read_letter(inside) if ethertype == ETHERTYPE else self._completed(ethertype, inside)
+        except PeerError:
+            self.counters["malformed"] += 1
+            return
+        if letter is not None and self._is_for_me(letter):
+            arrivals.append(Arrival(False, self._me if len(letter.to) == 1 else NOBODY, letter.frame, at))
+
+    def _completed(self, ethertype: int, inside: bytes) -> Letter | None:
+        """The letter that is whole with this piece."""
+        if ethertype != PIECE_ETHERTYPE:
+            self.counters["foreign"] += 1
+            return None
+        piece = read_piece(inside)
+        if piece.token != self._token:
+            self.counters["foreign"] += 1
+            return None
+        if piece.sender == self._me or self._cell == NOWHERE:
+            return None
+        whole = self._reassembly.add(piece, time.monotonic_ns())
+        return None if whole is None else read_letter(whole)
+
+    def _is_for_me(self, letter: Letter) -> bool:
+        if letter.token != self._token:
+            self.counters["foreign"] += 1
+            return False
+        if letter.sender == self._me:
+            return False
+        if letter.cell != self._cell:
+            self.counters["out_of_range"] += 1
+            return False
+        return not letter.to or self._me in letter.to

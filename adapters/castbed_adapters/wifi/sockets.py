@@ -1,0 +1,96 @@
+"""Packet sockets: opened, bound to an interface, and what this machine lacks said in words."""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import socket
+from struct import Struct
+
+import msgspec
+
+from castbed.errors import ConfigurationError, UnavailableError
+
+ETH_P_ALL = 0x0003
+ARPHRD_ETHER, ARPHRD_RADIOTAP = 1, 803
+SO_TIMESTAMPNS, SO_RXQ_OVFL = 35, 40  # Linux; Python has no names for them
+_SIOCGIFFLAGS, _SIOCGIFMTU = 0x8913, 0x8921
+_IFF_UP, _IFF_RUNNING = 0x01, 0x40
+_REQUEST = Struct("16sI12x")
+_SO_ATTACH_FILTER = 26
+_INSTRUCTION = Struct("HBBI")
+_PROGRAM = Struct("HxxxxxxP")
+_TYPE_AT = 12  # in an Ethernet header
+
+
+class PacketSocket(msgspec.Struct, frozen=True):
+    """An open packet socket and what is known of its interface."""
+
+    socket: socket.socket
+    address: bytes
+    hardware: int
+    mtu: int
+
+
+def interface_index(name: str) -> int:
+    known = {interface: index for index, interface in socket.if_nameindex()}
+    if name not in known:
+        problem = f"there is no interface {name!r} (there are: {', '.join(sorted(known))})"
+        raise ConfigurationError("transport.options.interface", problem)
+    return known[name]
+
+
+def open_packet_socket(name: str, ethertypes: tuple[int, int], receive_buffer: int, stamps: bool) -> PacketSocket:
+    """A socket that sends and hears on the interface, without blocking; on Ethernet it hears these ethertypes only.
+
+    It is bound to all protocols, because only such sockets hear what other sockets of this machine send.
+    """
+    interface_index(name)
+    try:
+        opened = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_NONBLOCK, 0)
+    except PermissionError:
+        raise UnavailableError("raw frames need root (CAP_NET_RAW): run as root, or in a user namespace") from None
+    try:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        opened.setsockopt(socket.SOL_SOCKET, SO_RXQ_OVFL, 1)
+        opened.bind((name, 0))
+        _, _, _, hardware, address = opened.getsockname()
+        if hardware == ARPHRD_ETHER:
+            _attach_filter(opened, ethertypes)
+        if stamps:
+            opened.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        opened.bind((name, ETH_P_ALL))
+        return PacketSocket(opened, bytes(address), hardware, _mtu(opened, name))
+    except OSError as error:
+        opened.close()
+        raise UnavailableError(f"the interface {name!r} takes no raw frames ({error.strerror})") from None
+
+
+def carries(opened: socket.socket, name: str) -> bool:
+    """Whether the interface is up and has a carrier: before that the kernel drops what is sent without a word."""
+    flags = _asked(opened, name, _SIOCGIFFLAGS) & (_IFF_UP | _IFF_RUNNING)
+    return flags == _IFF_UP | _IFF_RUNNING
+
+
+def _mtu(opened: socket.socket, name: str) -> int:
+    return _asked(opened, name, _SIOCGIFMTU)
+
+
+def _asked(opened: socket.socket, name: str, what: int) -> int:
+    answer = fcntl.ioctl(opened.fileno(), what, _REQUEST.pack(name.encode(), 0))
+    return int(_REQUEST.unpack(answer)[1])
+
+
+def _attach_filter(opened: socket.socket, ethertypes: tuple[int, int]) -> None:
+    """Have the kernel drop what is not ours before it wakes this process (a classic BPF program)."""
+    one, other = ethertypes
+    program = [
+        (0x28, 0, 0, _TYPE_AT),  # load the ethertype
+        (0x15, 1, 0, one),  # one of ours: skip to the end
+        (0x15, 0, 1, other),
+        (0x06, 0, 0, 0xFFFFFFFF),  # take the whole frame
+        (0x06, 0, 0, 0),  # take nothing
+    ]
+    code = ctypes.create_string_buffer(b"".join(_INSTRUCTION.pack(*step) for step in program))
+    attached = _PROGRAM.pack(len(program), ctypes.addressof(code))
+    opened.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, attached)

@@ -1,0 +1,139 @@
+"""What the controller and the processes of nodes say to each other, and how it travels.
+
+A message is four bytes of length and a msgpack document. The stream below may be any: today a local socket pair, made
+before the process is, which nobody else can reach.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from struct import Struct
+from typing import Any
+
+import msgspec
+
+from castbed.links import Cell
+from castbed.values import NodeNumber
+
+LENGTH = Struct(">I")
+MESSAGE_BYTES_MAX = 1 << 24  # addresses and counters of a million nodes fit; anything longer is not ours
+
+
+class Counts(msgspec.Struct):
+    """What one life of a node has counted so far."""
+
+    submitted: int = 0
+    delivered: int = 0
+    frames: int = 0
+    steps: int = 0
+    dropped: int = 0
+    oversize: int = 0
+    effects: dict[str, int] = {}
+    links: dict[str, int] = {}
+
+
+class ControlMessage(msgspec.Struct, frozen=True, tag=True):
+    """Base of all that is said."""
+
+
+class Opened(ControlMessage, frozen=True):
+    """Node: the capture is running, links are bound; `address` is what the others need to reach this node."""
+
+    node: NodeNumber
+    address: Any
+
+
+class Linked(ControlMessage, frozen=True):
+    """Node: every link is up, in both directions."""
+
+    node: NodeNumber
+
+
+class Counted(ControlMessage, frozen=True):
+    """Node: what this life has counted so far; comes now and then, because a killed node says nothing any more."""
+
+    node: NodeNumber
+    counts: Counts
+
+
+class Failed(ControlMessage, frozen=True):
+    """Node: it cannot go on. `kind` is the name of the error."""
+
+    node: NodeNumber
+    kind: str
+    words: str
+
+
+class Ended(ControlMessage, frozen=True):
+    """Node: the capture is complete."""
+
+    node: NodeNumber
+
+
+class Connect(ControlMessage, frozen=True):
+    """Controller: reach these nodes."""
+
+    node: NodeNumber
+    addresses: dict[NodeNumber, Any]
+
+
+class Go(ControlMessage, frozen=True):
+    """Controller: the run has its origin at this time (CLOCK_REALTIME, nanoseconds); begin then, or at once."""
+
+    origin: int
+
+
+class Move(ControlMessage, frozen=True):
+    """Controller: the node is in this cell from now on."""
+
+    node: NodeNumber
+    cell: Cell
+
+
+class Ask(ControlMessage, frozen=True):
+    """Controller: do what the happening at this place of the schedule wants of a node."""
+
+    happening: int
+
+
+class Stop(ControlMessage, frozen=True):
+    """Controller: the run is over."""
+
+
+Message = Opened | Linked | Counted | Failed | Ended | Connect | Go | Move | Ask | Stop
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode: Any = msgspec.msgpack.Decoder(Message).decode
+
+
+class Channel:
+    """One end of a conversation."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    def say(self, message: ControlMessage) -> None:
+        """Say it; who is gone does not hear it."""
+        data = _encode(message)
+        self._writer.write(LENGTH.pack(len(data)) + data)
+
+    async def hear(self) -> Message | None:
+        """What the other end says next; None when it is gone."""
+        try:
+            (size,) = LENGTH.unpack(await self._reader.readexactly(LENGTH.size))
+            if size > MESSAGE_BYTES_MAX:
+                return None
+            heard: Message = _decode(await self._reader.readexactly(size))
+        except (asyncio.IncompleteReadError, ConnectionError, msgspec.MsgspecError):
+            return None
+        return heard
+
+    async def close(self) -> None:
+        """Say what was said to the end, and hang up."""
+        try:
+            await self._writer.drain()
+            self._writer.close()
+            await self._writer.wait_closed()
+        except ConnectionError:
+            return

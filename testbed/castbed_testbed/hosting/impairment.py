@@ -1,0 +1,67 @@
+"""What goes wrong on the way to one node, done where it arrives: each copy is lost, doubled, delayed or let through.
+
+Faults strike copies on the air as in the simulator. On a wire nothing is lost: a cut or a partition delays what comes
+until it ends, and nothing overtakes on the way.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+from castbed.values import NodeNumber
+from castbed_testbed.faults import Faults
+from castbed_testbed.schedule import Block
+from castbed_testbed.sim.media import Blocks
+
+AT_ONCE = (0,)
+NEVER = ()
+
+
+class Impairment:
+    """Decides about the copies for one node; `effects` counts what it did."""
+
+    def __init__(
+        self, me: NodeNumber, faults: Faults, blocks: tuple[Block, ...], random: Random, air_is_shaped: bool
+    ) -> None:
+        self.effects: Counter[str] = Counter()
+        self._me = me
+        self._faults = faults
+        self._random = random
+        self._blocks = Blocks(tuple(block for block in blocks if block.target == me))
+        self._through: dict[NodeNumber, int] = {}
+        strikes = faults.loss or faults.duplication or faults.reordering or self._blocks
+        self.strikes_air = bool(strikes) and not air_is_shaped
+        self.strikes_wire = bool(self._blocks)
+        self.strikes = self.strikes_air or self.strikes_wire
+
+    def on_air(self, sender: NodeNumber, now: int) -> tuple[int, ...]:
+        """How long each copy that the node gets takes from here: one, none if it is lost, two if it is doubled."""
+        block = self._blocks.block(sender, self._me, now)
+        if block is not None:
+            self.effects[block.fault] += 1
+            return NEVER
+        faults, random = self._faults, self._random
+        if faults.loss and random.random() < faults.loss:
+            self.effects["loss"] += 1
+            return NEVER
+        if faults.duplication and random.random() < faults.duplication:
+            self.effects["duplication"] += 1
+            return self._lag(), self._lag()
+        return AT_ONCE if faults.reordering is None else (self._lag(),)
+
+    def _lag(self) -> int:
+        reordering = self._faults.reordering
+        if reordering is None or self._random.random() >= reordering.probability:
+            return 0
+        self.effects["reordering"] += 1
+        return reordering.delay.sample(self._random)
+
+    def on_wire(self, sender: NodeNumber, now: int) -> int:
+        """When the packet is through: not before every block is over, nor before what came ahead of it."""
+        free = now
+        while (block := self._blocks.block(sender, self._me, free)) is not None:
+            self.effects[block.fault] += 1
+            free = block.end
+        self._through[sender] = free = max(free, self._through.get(sender, 0))
+        return free

@@ -1,0 +1,118 @@
+"""How packets leave a node: over wires where there are any, in one transmission on the air for all others."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from castbed.actions import Broadcast, Multicast, Send
+from castbed.capture import AIR, WIRE, frame_block
+from castbed.errors import ContractError
+from castbed.links import NOWHERE, SHARED_AIR, Arrival, Cell, Links
+from castbed.packets import Packet
+from castbed.topology import Topology
+from castbed.values import NOBODY, NodeNumber
+from castbed.wire import Codec, FrameTooLargeError, ethernet_frame
+
+Keep = Callable[[bytes], None]
+
+
+class Sender(Protocol):
+    """Whose transmitters these are: its number, and the time there."""
+
+    me: NodeNumber
+    now: int
+
+
+class Outlet:
+    """The transmitters of one node. What the node sends to itself gathers in `own` and never leaves it.
+
+    `keep` takes the blocks of frames for the capture; None where there is no capture.
+    """
+
+    def __init__(
+        self,
+        node: Sender,
+        topology: Topology,
+        codec: Codec,
+        links: Links,
+        keep: Keep | None,
+        own_copy: bool,
+        too_large: Callable[[str], None],
+    ) -> None:
+        self.own: deque[tuple[Arrival, Packet]] = deque()
+        self.frames = 0
+        self.cell: Cell = SHARED_AIR
+        self._node = node
+        self._me = node.me
+        self._topology = topology
+        self._encode = codec.encode
+        self._links = links
+        self._keep = keep
+        self._own_copy = own_copy
+        self._too_large = too_large
+
+    def broadcast(self, action: Broadcast) -> None:
+        frame = self._on_air(action.packet, NOBODY)
+        if frame is None:
+            return
+        if self.cell != NOWHERE:
+            self._links.transmit(frame, ())
+        if self._own_copy:
+            self.own.append((Arrival(False, NOBODY, frame, 0), action.packet))
+
+    def send(self, action: Send) -> None:
+        self._copies(action.packet, (action.to,))
+
+    def multicast(self, action: Multicast) -> None:
+        self._copies(action.packet, action.to)
+
+    def _copies(self, packet: Packet, to: tuple[NodeNumber, ...]) -> None:
+        me, wired, count = self._me, self._topology.wired, len(self._topology.nodes)
+        by_wire, on_air = list[NodeNumber](), list[NodeNumber]()
+        for number in to:
+            if not 0 < number <= count:
+                name = self._topology.name(me)
+                raise ContractError(f"{name} sent {type(packet).__name__} to node {number}, which does not exist")
+            (by_wire if number == me or wired(me, number) else on_air).append(number)
+        if by_wire:
+            self._over_wires(packet, by_wire)
+        if on_air:
+            frame = self._on_air(packet, on_air[0] if len(on_air) == 1 else NOBODY)
+            if frame is not None and self.cell != NOWHERE:
+                self._links.transmit(frame, tuple(on_air))
+
+    def _over_wires(self, packet: Packet, to: list[NodeNumber]) -> None:
+        frame = self._encoded(packet)
+        if frame is None:
+            return
+        for number in to:
+            self._sent(WIRE, frame, number)
+            if number == self._me:
+                self.own.append((Arrival(True, number, frame, 0), packet))
+            else:
+                self._links.forward(frame, number)
+
+    def _on_air(self, packet: Packet, to: NodeNumber) -> bytes | None:
+        frame = self._encoded(packet)
+        if frame is None:
+            return None
+        most = self._links.air_frame_bytes_max
+        if len(frame) > most:
+            self._too_large(f"{type(packet).__name__} needs {len(frame)} bytes, a frame on this air holds {most}")
+            return None
+        self._sent(AIR, frame, to)
+        return frame
+
+    def _encoded(self, packet: Packet) -> bytes | None:
+        try:
+            return self._encode(packet, self._me)
+        except FrameTooLargeError as error:
+            self._too_large(str(error))
+            return None
+
+    def _sent(self, interface: int, frame: bytes, to: NodeNumber) -> None:
+        self.frames += 1
+        if self._keep is not None:
+            self._keep(frame_block(interface, self._node.now, ethernet_frame(frame, self._me, to), True))

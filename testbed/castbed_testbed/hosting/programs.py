@@ -1,0 +1,111 @@
+"""The programs on one node: they are shown what happens, and what they wish is granted before anything else happens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from castbed.application import Application, Call, Submit, Wake, Wish
+from castbed.errors import ContractError
+from castbed.events import Asked, Event, Submitted
+from castbed.links import Links
+from castbed.values import Message
+from castbed_testbed.hosting.agenda import Agenda
+
+STEPS_AT_ONE_TIME_MAX = 100_000  # an application that answers itself for ever within one instant ends here
+CONGESTED_WAIT_NS = 1_000_000  # how long an application waits before the links are asked again
+BEHIND_NS_MAX = 1_000_000_000  # what a program may catch up with
+
+
+class Host(Protocol):
+    """The node that programs run on."""
+
+    now: int
+
+    def tick(self) -> None:
+        """Bring `now` up to date."""
+
+    def step(self, event: Event) -> None:
+        """Show the machine an event."""
+
+
+class Programs:
+    """All programs of one life of one node; `stirred` says that some may wish something."""
+
+    def __init__(self, programs: list[Application], name: str, host: Host, agenda: Agenda, links: Links) -> None:
+        self.stirred = False
+        self._programs = programs
+        self.listeners = [program for program in programs if program.listens()]
+        self._name = name
+        self._host = host
+        self._agenda = agenda
+        self._links = links
+        self._granting = False
+        self._awake_since = 0
+
+    def start(self) -> None:
+        for program in self._programs:
+            self._show(program, program.started)
+        self.grant()
+
+    def delivered(self, message: Message) -> None:
+        for program in self.listeners:
+            program.now = self._host.now
+            program.delivered(message)
+            self.stirred = True
+
+    def tell(self, handler: str, *what: Any) -> None:
+        """Call this handler of every program."""
+        for program in self._programs:
+            self._show(program, getattr(program, handler), *what)
+
+    def _show(self, program: Application, handler: Callable[..., None], *what: Any) -> None:
+        program.now = self._host.now
+        handler(*what)
+        self.stirred = True
+
+    def grant(self) -> None:
+        """Carry out what programs wish, and what they wish because of that."""
+        if self._granting:
+            return
+        self._granting = True
+        left = STEPS_AT_ONE_TIME_MAX
+        while self.stirred:
+            self.stirred = False
+            for program in self._programs:
+                for wish in program.take_wishes():
+                    self._fulfil(program, wish)
+            left -= 1
+            if not left:
+                raise ContractError(f"an application on {self._name} never stops answering itself")
+        self._granting = False
+
+    def _fulfil(self, program: Application, wish: Wish) -> None:
+        if isinstance(wish, Submit):
+            self._host.step(Submitted(wish.message))
+        elif isinstance(wish, Call):
+            self._host.step(Asked(wish.command))
+        else:
+            assert isinstance(wish, Wake)
+            if wish.delay < 0:
+                raise ContractError(f"an application on {self._name} wants to be woken in the past")
+            due = (self._awake_since or self._host.now) + wish.delay
+            self._agenda.at(due, self._wake, (program, wish.name, due))
+
+    def _wake(self, wake: tuple[Application, Any, int]) -> None:
+        """Wake a program, unless the links ask it to wait.
+
+        The wakes that it wishes then count from when it should have been woken, so that it keeps its pace although
+        every wake is a little late; not so when it has fallen far behind.
+        """
+        program, name, due = wake
+        self._host.tick()
+        now = self._host.now
+        if self._links.congested:
+            self._links.counters["waited"] += 1
+            self._agenda.at(now + CONGESTED_WAIT_NS, self._wake, wake)
+            return
+        self._awake_since = max(due, now - BEHIND_NS_MAX)
+        self._show(program, program.woken, name)
+        self.grant()
+        self._awake_since = 0

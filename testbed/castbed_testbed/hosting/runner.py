@@ -1,0 +1,46 @@
+"""Runs a plan on real links; what transports name as their runner that bring a `castbed.links.Network`."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from castbed.links import Network, RunSetting
+from castbed_testbed.hosting.controller import Controller
+from castbed_testbed.hosting.nursery import Nursery
+from castbed_testbed.hosting.process import Site
+from castbed_testbed.plan import Plan
+from castbed_testbed.report import HostReport
+
+TOKEN_BYTES = 8
+
+
+def run(plan: Plan, captures: Path | None, progress: Callable[[int], None] | None = None) -> HostReport:
+    """Carry the plan out in real time; whatever happens, every process and everything else it made is gone after."""
+    network = _network(plan, captures is not None)
+    storage = Path(tempfile.mkdtemp(prefix="castbed-"))
+    site = Site(plan, network, captures, storage)
+    try:
+        network.open()
+        nursery = Nursery(site)
+        try:
+            return asyncio.run(Controller(site, nursery, progress).run())
+        finally:
+            nursery.close()
+    finally:
+        network.close()
+        shutil.rmtree(storage, ignore_errors=True)
+
+
+def _network(plan: Plan, captured: bool) -> Network:
+    module, _, name = plan.transport.network.partition(":")
+    make = getattr(importlib.import_module(module), name)
+    token, blocks = os.urandom(TOKEN_BYTES), plan.schedule.blocks
+    setting = RunSetting(token, plan.topology, plan.transport_options, captured, plan.experiment, blocks)
+    network: Network = make(setting)
+    return network

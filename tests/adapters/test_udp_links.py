@@ -1,0 +1,382 @@
+"""The sockets of `udp` one by one: who hears what, what is dropped and counted, and what travels together."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from random import Random
+from typing import Any, TypeVar
+
+import pytest
+import tomli_w
+
+from castbed import topology as shapes
+from castbed.errors import UnavailableError
+from castbed.links import NOWHERE, SHARED_AIR, Arrival, RunSetting
+from castbed_adapters.udp import addresses
+from castbed_adapters.udp.addresses import Groups, draw_groups, find_interface
+from castbed_adapters.udp.air import ENVELOPE, MAGIC, QUEUE_CONGESTED, QUEUE_MAX, SLIP, VERSION, MulticastAir
+from castbed_adapters.udp.network import UdpLinks, UdpNetwork
+from castbed_adapters.udp.options import UdpOptions
+from castbed_adapters.udp.wires import GREETING, GREETING_MAGIC, LENGTH
+
+TOKEN = b"this run"
+T = TypeVar("T")
+
+
+@pytest.fixture
+def groups() -> Groups:
+    return draw_groups(find_interface("lo", 4), os.urandom(8))
+
+
+class Radio(MulticastAir):
+    """The air of one node, which writes down what it hears and which datagrams it sends."""
+
+    def __init__(self, me: int, groups: Groups, datagram: int = 1400, token: bytes = TOKEN) -> None:
+        self.counters: Counter[str] = Counter()
+        super().__init__(me, token, groups, self.counters, datagram, 1 << 20, True)
+        self.arrivals: list[Arrival] = []
+        self.sizes: list[int] = []
+        self.open()
+        self.listen(self.arrivals.extend)
+
+    def _sent(self, datagram: bytes, address: Any) -> bool:
+        self.sizes.append(len(datagram))
+        return super()._sent(datagram, address)
+
+    @property
+    def heard(self) -> list[bytes]:
+        return [arrival.frame for arrival in self.arrivals]
+
+
+async def settled() -> None:
+    """Loopback delivers within the call that sends; a few turns of the loop read it all."""
+    for _ in range(20):
+        await asyncio.sleep(0.002)
+
+
+def on_air(groups: Groups, play: Callable[..., Awaitable[T]], *cells: int) -> T:
+    """Let radios 1, 2, ... be in these cells, and something happen."""
+
+    async def run() -> T:
+        radios = [Radio(number, groups) for number in range(1, len(cells) + 1)]
+        for radio, cell in zip(radios, cells, strict=True):
+            radio.tune(cell)
+        try:
+            return await play(*radios)
+        finally:
+            for radio in radios:
+                radio.close()
+
+    return asyncio.run(run())
+
+
+def test_a_frame_is_heard_in_its_cell_by_those_it_is_for(groups: Groups) -> None:
+    async def play(*radios: Radio) -> list[list[bytes]]:
+        radios[0].transmit(b"all", ())
+        radios[0].transmit(b"two", (2,))
+        radios[0].transmit(b"two and three", (2, 3))
+        radios[0].flush()
+        await settled()
+        return [radio.heard for radio in radios]
+
+    heard = on_air(groups, play, 7, 7, 7, 8)
+    assert heard == [[], [b"all", b"two", b"two and three"], [b"all", b"two and three"], []]
+
+
+def test_frames_for_one_and_for_all_stay_in_order(groups: Groups) -> None:
+    frames = [(str(number).encode(), (2,) if number % 3 else ()) for number in range(300)]
+
+    async def play(sender: Radio, receiver: Radio) -> list[bytes]:
+        for frame, to in frames:
+            sender.transmit(frame, to)
+        sender.flush()
+        await settled()
+        return receiver.heard
+
+    assert on_air(groups, play, SHARED_AIR, SHARED_AIR) == [frame for frame, _ in frames]
+
+
+def test_who_moves_hears_the_new_cell_and_who_is_away_hears_nothing(groups: Groups) -> None:
+    async def play(*radios: Radio) -> list[bytes]:
+        one, other, mover = radios
+        for cell in (1, 2, NOWHERE):
+            mover.tune(cell)
+            for radio in (one, other):
+                radio.transmit(b"%d while %d" % (radio._me, cell), ())
+                radio.transmit(b"%d to you while %d" % (radio._me, cell), (3,))
+                radio.flush()
+            await settled()
+        return mover.heard
+
+    assert on_air(groups, play, 1, 2, 1) == [b"1 while 1", b"1 to you while 1", b"2 while 2", b"2 to you while 2"]
+
+
+def test_small_frames_share_datagrams_of_the_size_that_is_set(groups: Groups) -> None:
+    async def play(sender: Radio, receiver: Radio) -> tuple[list[int], int]:
+        for _ in range(100):
+            sender.transmit(bytes(64), ())
+        assert sender.sizes[-1:] != []
+        sender.flush()
+        await settled()
+        return sender.sizes, len(receiver.arrivals)
+
+    sizes, arrived = on_air(groups, play, SHARED_AIR, SHARED_AIR)
+    assert arrived == 100
+    assert len(sizes) == 6
+    assert 1400 - 64 - SLIP.size < sizes[0] <= 1400
+
+
+def test_arrivals_have_the_time_of_the_kernel(groups: Groups) -> None:
+    import time
+
+    async def play(sender: Radio, receiver: Radio) -> tuple[int, int, int]:
+        before = time.time_ns()
+        sender.transmit(b"when?", ())
+        sender.flush()
+        after = time.time_ns()
+        await settled()
+        return before, receiver.arrivals[0].at, after
+
+    before, at, after = on_air(groups, play, SHARED_AIR, SHARED_AIR)
+    assert before <= at <= after
+
+
+def test_what_the_interface_does_not_take_now_waits_and_the_queue_has_an_end(groups: Groups) -> None:
+    class Stuck(Radio):
+        stuck = True
+
+        def _sent(self, datagram: bytes, address: Any) -> bool:
+            return False if self.stuck else super()._sent(datagram, address)
+
+    async def run() -> tuple[bool, bool, int, int]:
+        sender, receiver = Stuck(1, groups), Radio(2, groups)
+        sender.tune(SHARED_AIR)
+        receiver.tune(SHARED_AIR)
+        relaxed = sender.congested
+        for number in range(QUEUE_MAX + 10):
+            sender.transmit(number.to_bytes(4, "big"), ())
+            sender.flush()
+        congested = sender.congested
+        sender.stuck = False
+        for _ in range(200):
+            await asyncio.sleep(0.002)
+        result = relaxed, congested, sender.counters["queue_full"], len(receiver.arrivals)
+        assert receiver.heard == [number.to_bytes(4, "big") for number in range(len(receiver.arrivals))]
+        sender.close()
+        receiver.close()
+        return result
+
+    relaxed, congested, full, arrived = asyncio.run(run())
+    assert (relaxed, congested, full) == (False, True, 10)
+    assert QUEUE_CONGESTED < arrived <= QUEUE_MAX
+
+
+def test_foreign_and_malformed_datagrams_are_counted_and_never_heard(groups: Groups) -> None:
+    whole = ENVELOPE.pack(MAGIC, VERSION, TOKEN, 1, SHARED_AIR) + SLIP.pack(3, 0) + b"abc"
+    junk = {
+        b"": "malformed",
+        b"short": "malformed",
+        bytes(64): "foreign",
+        whole.replace(TOKEN, b"that run"): "foreign",
+        whole[:-1]: "malformed",
+        whole + b"\0": "malformed",
+        whole + SLIP.pack(1 << 31, 0): "malformed",
+        whole + SLIP.pack(0, 60_000): "malformed",
+    }
+
+    async def play(_: Radio, receiver: Radio) -> tuple[list[bytes], Counter[str]]:
+        with groups.open_socket() as stranger:
+            for datagram in junk:
+                stranger.sendto(datagram, groups.reached_at(groups.of_cell(SHARED_AIR)))
+            await settled()
+        return receiver.heard, receiver.counters
+
+    heard, counters = on_air(groups, play, SHARED_AIR, SHARED_AIR)
+    assert heard == []
+    assert counters == Counter(junk.values())
+
+
+def test_no_fuzzed_datagram_raises(groups: Groups) -> None:
+    random = Random(5)
+    whole = ENVELOPE.pack(MAGIC, VERSION, TOKEN, 1, SHARED_AIR)
+    whole += SLIP.pack(3, 0) + b"abc" + SLIP.pack(4, 1) + (2).to_bytes(4, "big") + b"defg"
+
+    async def play(_: Radio, receiver: Radio) -> int:
+        for _ in range(20_000):
+            fuzzed = bytearray(whole)
+            for _ in range(random.randint(1, 4)):
+                fuzzed[random.randrange(len(fuzzed))] = random.randrange(256)
+            size = random.randint(0, len(fuzzed))
+            receiver._unpack(fuzzed.ljust(128), size, 0, [])
+        return sum(receiver.counters.values())
+
+    assert on_air(groups, play, SHARED_AIR, SHARED_AIR) > 15_000
+
+
+# --- wires -----------------------------------------------------------------------------------------------------------
+
+SITES = shapes.sites(("A", "B", "C"))
+
+
+def network(token: bytes = TOKEN) -> UdpNetwork:
+    made = UdpNetwork(RunSetting(token, SITES, UdpOptions()))
+    made.open()
+    return made
+
+
+class Site:
+    """The links of one site, which write down what they hear."""
+
+    def __init__(self, network: UdpNetwork, number: int) -> None:
+        self.links: UdpLinks = network.links(number)
+        self.heard: list[bytes] = []
+
+    async def up(self, reaches: dict[int, Any]) -> Any:
+        address = await self.links.open()
+        await self.links.connect(reaches)
+        return address
+
+    def listen(self) -> None:
+        self.links.listen(lambda arrivals: self.heard.extend(arrival.frame for arrival in arrivals))
+
+    def say(self, frame: bytes, to: int) -> None:
+        self.links.forward(frame, to)
+        self.links.flush()
+
+
+def test_wires_carry_frames_both_ways_in_order_and_whole() -> None:
+    big = bytes(200_000)
+
+    async def run() -> tuple[list[bytes], list[bytes]]:
+        shared = network()
+        one, other = Site(shared, 1), Site(shared, 2)
+        await other.up({1: await one.up({})})
+        one.say(b"before anybody listens", 2)
+        one.listen()
+        other.listen()
+        for number in range(1_000):
+            one.links.forward(number.to_bytes(4, "big"), 2)
+        one.say(big, 2)
+        other.say(b"back", 1)
+        for _ in range(100):
+            await asyncio.sleep(0.005)
+            if len(other.heard) == 1_002:
+                break
+        await one.links.close()
+        await other.links.close()
+        return one.heard, other.heard
+
+    back, there = asyncio.run(run())
+    assert back == [b"back"]
+    assert there == [b"before anybody listens", *(number.to_bytes(4, "big") for number in range(1_000)), big]
+
+
+def test_a_peer_that_is_gone_costs_frames_and_one_that_is_back_gets_them() -> None:
+    async def run() -> tuple[int, list[bytes]]:
+        shared = network()
+        one, other = Site(shared, 1), Site(shared, 2)
+        address = await one.up({})
+        one.listen()
+        await other.up({1: address})
+        await other.links.close()
+        await settled()
+        one.say(b"lost", 2)
+        again = Site(shared, 2)
+        await again.up({1: address})
+        again.listen()
+        one.say(b"heard", 2)
+        await settled()
+        await one.links.close()
+        await again.links.close()
+        return one.links.counters["peer_down"], again.heard
+
+    assert asyncio.run(run()) == (1, [b"heard"])
+
+
+@pytest.mark.parametrize(
+    ("said", "counted"),
+    [
+        (b"GET / HTTP/1.1\r\n\r\n", "foreign"),
+        (GREETING.pack(GREETING_MAGIC, b"that run", 2), "foreign"),
+        (GREETING.pack(GREETING_MAGIC, TOKEN, 9), "foreign"),
+        (GREETING.pack(GREETING_MAGIC, TOKEN, 2) + LENGTH.pack(1 << 31), "malformed"),
+    ],
+)
+def test_whoever_greets_wrongly_or_says_too_much_is_hung_up_on(said: bytes, counted: str) -> None:
+    async def run() -> tuple[Counter[str], list[bytes]]:
+        site = Site(network(), 1)
+        address = await site.up({})
+        site.listen()
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(said)
+        while await reader.read(1_000):
+            pass
+        writer.close()
+        await writer.wait_closed()
+        await site.links.close()
+        return site.links.counters, site.heard
+
+    assert asyncio.run(run()) == (Counter({counted: 1}), [])
+
+
+# --- addresses -------------------------------------------------------------------------------------------------------
+
+
+def test_cells_and_nodes_have_groups_of_their_own(groups: Groups) -> None:
+    numbers = range(1, 500)
+    cells, nodes = {groups.of_cell(n) for n in numbers}, {groups.of_node(n) for n in numbers}
+    assert len(cells | nodes) == 2 * len(numbers)
+    assert all(address.startswith("239.19") for address in cells | nodes)
+
+
+def test_a_port_in_use_is_passed_over() -> None:
+    token = os.urandom(8)
+    first = draw_groups(find_interface("lo", 4), token)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(("", first.port))
+        assert draw_groups(find_interface("lo", 4), token).port != first.port
+
+
+def test_an_interface_that_carries_no_multicast_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(addresses, "ECHO_S_MAX", 0.05)
+    monkeypatch.setattr(Groups, "join", lambda self, member, group: None)
+    with pytest.raises(UnavailableError, match="'lo' carries no IPv4 multicast"):
+        draw_groups(find_interface("lo", 4), TOKEN)
+
+
+NAMESPACE = ("unshare", "--user", "--map-root-user", "--net", "sh", "-c")
+PREPARED = "ip link set lo up && ip -6 route add local ff00::/8 dev lo table local"
+
+
+def _has_namespaces() -> bool:
+    if not shutil.which("unshare") or not shutil.which("ip"):
+        return False
+    return subprocess.run([*NAMESPACE, PREPARED], capture_output=True, timeout=20, check=False).returncode == 0
+
+
+def test_ipv6_works_as_ipv4_does(tmp_path: Path) -> None:
+    if not _has_namespaces():
+        pytest.skip("needs a network namespace with IPv6")
+    data = {
+        "name": "six",
+        "protocol": {"name": "eomp", "variant": "published"},
+        "duration": "600ms",
+        "drain": "1500ms",
+        "transport": {"name": "udp", "options": {"ip": 6}},
+        "topology": {"kind": "three_tier", "coordinators": {"C1": ["S1", "S2"]}, "hosts": 3},
+        "workload": {"kind": "steady", "rate": 10},
+    }
+    path = tmp_path / "six.toml"
+    path.write_text(tomli_w.dumps(data), encoding="utf-8")
+    command = f"{PREPARED} && {sys.executable} -m castbed run {path} --out {tmp_path / 'run'}"
+    done = subprocess.run([*NAMESPACE, command], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    assert "✓ total" in done.stdout

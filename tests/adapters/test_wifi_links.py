@@ -1,0 +1,243 @@
+"""Links on raw interfaces: cables and a make-believe monitor interface, in a namespace that the test makes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from wifi_space import cable, in_namespace, monitor
+
+from castbed import ConfigurationError, Group, Mid, Packet, UnavailableError
+from castbed.links import NOWHERE, SHARED_AIR, Arrival
+from castbed.wire import ETHERTYPE, Codec
+from castbed_adapters.wifi import links as wifi_links
+from castbed_adapters.wifi.envelope import letter_bytes
+from castbed_adapters.wifi.framing import MonitorFraming
+from castbed_adapters.wifi.links import DEFAULT_BSSID, QUEUE_MAX, WifiLinks
+from castbed_adapters.wifi.options import WifiOptions
+from castbed_adapters.wifi.sockets import open_packet_socket
+
+TOKEN = b"this run"
+PATIENCE_S = 5.0
+
+
+class Said(Packet, frozen=True, tag=1):
+    """One message."""
+
+    group: Group
+    mid: Mid
+    payload: bytes
+
+
+CODEC = Codec({"talk": (Said,)})
+
+
+def frame(payload: bytes = b"hello", sender: int = 1) -> bytes:
+    return CODEC.encode(Said(1, Mid(sender, 1), payload), sender)
+
+
+def links(me: int, interface: str, token: bytes = TOKEN, mode: str = "ethernet") -> WifiLinks:
+    return WifiLinks(me, token, interface, WifiOptions(interface=interface, mode=mode))  # type: ignore[arg-type]
+
+
+class Ear:
+    """Keeps what was heard, and waits for more."""
+
+    def __init__(self, *ends: WifiLinks) -> None:
+        self.ends = ends
+        self.arrivals: list[Arrival] = []
+
+    async def __aenter__(self) -> Ear:
+        for end in self.ends:
+            await end.open()
+            end.tune(SHARED_AIR)
+        self.ends[-1].listen(self.arrivals.extend)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for end in self.ends:
+            await end.close()
+
+    async def heard(self, count: int) -> list[Arrival]:
+        deadline = time.monotonic() + PATIENCE_S
+        while len(self.arrivals) < count and time.monotonic() < deadline:
+            await asyncio.sleep(0.005)
+        await asyncio.sleep(0.02)
+        return self.arrivals
+
+
+def on_a_cable(work: Callable[[], Awaitable[None]], **how: Any) -> None:
+    async def all_of_it() -> None:
+        await work()
+
+    def inside() -> None:
+        cable(**how)
+        asyncio.run(all_of_it())
+
+    in_namespace(inside)
+
+
+def test_a_frame_arrives_as_it_was_with_the_kernels_time() -> None:
+    async def work() -> None:
+        sender, receiver = links(1, "one"), links(2, "other")
+        async with Ear(sender, receiver) as ear:
+            before = time.time_ns()
+            sender.transmit(frame(), ())
+            sender.flush()
+            (arrival,) = await ear.heard(1)
+            assert arrival[:3] == (False, 0, frame())
+            assert before <= arrival.at <= time.time_ns()
+
+    on_a_cable(work)
+
+
+def test_many_frames_arrive_in_order_and_the_largest_in_pieces() -> None:
+    async def work() -> None:
+        sender, receiver = links(1, "one"), links(2, "other")
+        async with Ear(sender, receiver) as ear:
+            sent = [frame(bytes([number % 256]) * (number * 37 % 4000)) for number in range(300)]
+            for one in (*sent, frame(bytes(200_000))):
+                sender.transmit(one, ())
+                sender.flush()
+            arrivals = await ear.heard(301)
+            assert [arrival.frame for arrival in arrivals] == [*sent, frame(bytes(200_000))]
+            assert not +receiver.counters
+
+    on_a_cable(work)
+
+
+def test_a_small_mtu_makes_smaller_pieces() -> None:
+    async def work() -> None:
+        sender, receiver = links(1, "one"), links(2, "other")
+        async with Ear(sender, receiver) as ear:
+            sender.transmit(frame(bytes(2_000)), ())
+            sender.flush()
+            assert [arrival.frame for arrival in await ear.heard(1)] == [frame(bytes(2_000))]
+
+    on_a_cable(work, mtu=300)
+
+
+def test_who_is_not_meant_or_out_of_range_or_in_another_run_hears_nothing() -> None:
+    async def work() -> None:
+        sender, stranger = links(1, "one"), links(1, "one", b"yonder!!")
+        receiver = links(2, "other")
+        async with Ear(sender, stranger, receiver) as ear:
+            sender.transmit(frame(), (3,))
+            stranger.transmit(frame(), ())
+            stranger.transmit(frame(bytes(3_000)), ())
+            sender.transmit(frame(b"for you"), (2,))
+            sender.transmit(frame(b"for both"), (2, 3))
+            for end in (sender, stranger):
+                end.flush()
+            assert [(a.to, a.frame) for a in await ear.heard(2)] == [(2, frame(b"for you")), (0, frame(b"for both"))]
+            assert receiver.counters["foreign"] >= 2
+            receiver.tune(NOWHERE)
+            sender.transmit(frame(b"too far"), ())
+            sender.transmit(frame(bytes(3_000)), ())
+            sender.flush()
+            assert len(await ear.heard(3)) == 2
+            assert receiver.counters["out_of_range"] == 1
+
+    on_a_cable(work)
+
+
+def test_nodes_that_share_an_interface_hear_each_other_once_and_not_themselves() -> None:
+    async def work() -> None:
+        one, two = links(1, "one"), links(2, "one")
+        async with Ear(one, two) as ear:
+            two.transmit(frame(sender=2), ())
+            one.transmit(frame(), ())
+            two.flush()
+            one.flush()
+            assert [arrival.frame for arrival in await ear.heard(1)] == [frame()]
+
+    on_a_cable(work)
+
+
+def test_noise_on_the_interface_is_counted_and_nothing_else() -> None:
+    async def work() -> None:
+        sender, receiver = links(1, "one"), links(2, "other")
+        async with Ear(sender, receiver) as ear:
+            raw = open_packet_socket("one", (0, 0), 65_536, stamps=False)
+            head = b"\xff" * 6 + raw.address
+            for kind in (b"\x88\xb5", b"\x88\xb6", b"\x08\x00"):
+                raw.socket.send(head + kind + os.urandom(80))
+            raw.socket.close()
+            sender.transmit(frame(), ())
+            sender.flush()
+            assert [arrival.frame for arrival in await ear.heard(1)] == [frame()]
+            assert receiver.counters == {"malformed": 2}
+
+    on_a_cable(work)
+
+
+def test_a_full_queue_drops_whole_letters_and_counts_them() -> None:
+    async def work() -> None:
+        sender, receiver = links(1, "one"), links(2, "other")
+        async with Ear(sender, receiver):
+            for _ in range(QUEUE_MAX):
+                sender.transmit(frame(), ())
+            assert sender.congested
+            sender.transmit(frame(bytes(3_000)), ())
+            assert sender.counters == {"queue_full": 1}
+            sender.flush()
+            assert not sender.congested
+
+    on_a_cable(work)
+
+
+def test_what_no_interface_of_this_kind_can_do_is_said() -> None:
+    async def work() -> None:
+        with pytest.raises(ConfigurationError, match="there is no interface 'wlan7' \\(there are: lo, one, other\\)"):
+            await links(1, "wlan7").open()
+        with pytest.raises(ConfigurationError, match="'one' is not in monitor mode"):
+            await links(1, "one", mode="monitor").open()
+
+    on_a_cable(work)
+
+
+def test_an_interface_without_a_carrier_is_waited_for_and_then_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wifi_links, "CARRIER_TRIES", 3)
+
+    async def work() -> None:
+        with pytest.raises(UnavailableError, match="the interface 'one' is down or has no carrier"):
+            await links(1, "one").open()
+
+    on_a_cable(work, plugged=False)
+
+
+def test_without_the_right_to_raw_sockets_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(socket, "socket", refuse)
+    with pytest.raises(UnavailableError, match="raw frames need root \\(CAP_NET_RAW\\)"):
+        open_packet_socket("lo", (0, 0), 65_536, stamps=False)
+
+
+def test_frames_are_injected_and_captured_in_monitor_mode() -> None:
+    async def work(air: int) -> None:
+        me = links(1, "mon0", mode="monitor")
+        async with Ear(me) as ear:
+            me.transmit(frame(), ())
+            me.flush()
+            await asyncio.sleep(0.05)
+            injected = os.read(air, 4096)
+            framing = MonitorFraming(b"\x02\xcb\0\0\0\2", bytes.fromhex(DEFAULT_BSSID.replace(":", "")))
+            assert framing.unwrapped(injected) == (ETHERTYPE, letter_bytes(TOKEN, frame(), SHARED_AIR, ()))
+            os.write(air, framing.wrapped(ETHERTYPE, letter_bytes(TOKEN, frame(sender=2), SHARED_AIR, ())))
+            assert [arrival.frame for arrival in await ear.heard(1)] == [frame(sender=2)]
+
+    def inside() -> None:
+        air = monitor()
+        try:
+            asyncio.run(work(air))
+        finally:
+            os.close(air)
+
+    in_namespace(inside)

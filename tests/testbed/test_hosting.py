@@ -1,0 +1,260 @@
+"""The parts of the asyncio host, one by one: its clock, its agenda, what it keeps, and what goes wrong on the way."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections import Counter
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from castbed import Application, History, Kind
+from castbed import topology as shapes
+from castbed.application import Setting
+from castbed.capture import read_capture
+from castbed.history import LocalEvent, RunIdentity
+from castbed_testbed.delays import Delay
+from castbed_testbed.faults import Faults, Reordering
+from castbed_testbed.hosting import storage as storage_module
+from castbed_testbed.hosting.agenda import BATCH, Agenda
+from castbed_testbed.hosting.capturing import LiveCapture
+from castbed_testbed.hosting.clock import STAMP_AGE_MAX, Clock
+from castbed_testbed.hosting.impairment import Impairment
+from castbed_testbed.hosting.programs import Programs
+from castbed_testbed.hosting.storage import Storage
+from castbed_testbed.schedule import Block
+
+MILLISECOND = 1_000_000
+IDENTITY = RunIdentity("hosted", 1, names=("A", "B"), roles=("member", "member"))
+
+# --- time ------------------------------------------------------------------------------------------------------------
+
+
+def test_two_clocks_of_one_origin_agree_and_count_from_it() -> None:
+    origin = time.time_ns() - 5 * MILLISECOND
+    one, other = Clock(origin).now(), Clock(origin).now()
+    assert one >= 5 * MILLISECOND
+    assert abs(other - one) < 100 * MILLISECOND
+
+
+def test_the_stamp_of_the_kernel_counts_unless_the_time_was_set() -> None:
+    clock = Clock(1_000)
+    now = STAMP_AGE_MAX + 500
+    assert clock.stamped(1_000 + 400 + STAMP_AGE_MAX, now) == STAMP_AGE_MAX + 400
+    assert clock.stamped(1_000 + now + 1, now) == now, "a stamp from the future"
+    assert clock.stamped(1_000 + 500, now) == now, "a stamp that is too old"
+
+
+def test_an_agenda_keeps_to_the_order_of_time_and_then_of_asking() -> None:
+    async def play() -> list[str]:
+        done: list[str] = []
+        agenda = Agenda(time.monotonic_ns, lambda: done.append("|"))
+        now = time.monotonic_ns()
+        agenda.at(now + 20 * MILLISECOND, done.append, "last")
+        agenda.at(now + MILLISECOND, done.append, "first")
+        agenda.at(now + MILLISECOND, done.append, "second")
+        await asyncio.sleep(0.2)
+        return done
+
+    assert asyncio.run(play()) == ["first", "second", "|", "last", "|"]
+
+
+def test_what_an_agenda_does_may_ask_for_more_and_other_work_gets_its_turn() -> None:
+    async def play() -> tuple[int, int]:
+        count, turns = 0, 0
+
+        def again(_: Any) -> None:
+            nonlocal count
+            count += 1
+            if count < 3 * BATCH:
+                agenda.at(0, again, None)
+
+        def turn() -> None:
+            nonlocal turns
+            turns += 1
+
+        agenda = Agenda(time.monotonic_ns, turn)
+        agenda.at(0, again, None)
+        await asyncio.sleep(0.3)
+        return count, turns
+
+    assert asyncio.run(play()) == (3 * BATCH, 3)
+
+
+def test_a_cleared_agenda_does_nothing_more() -> None:
+    async def play() -> list[str]:
+        done: list[str] = []
+        agenda = Agenda(time.monotonic_ns, lambda: None)
+        agenda.at(time.monotonic_ns() + MILLISECOND, done.append, "never")
+        agenda.clear()
+        await asyncio.sleep(0.05)
+        return done
+
+    assert asyncio.run(play()) == []
+
+
+# --- storage ---------------------------------------------------------------------------------------------------------
+
+
+def test_what_was_written_is_there_in_the_next_life(tmp_path: Path) -> None:
+    path = tmp_path / "1.kept"
+    first = Storage(path)
+    first.keep("view", [1, 2])
+    first.keep("name", "old")
+    first.keep("name", "new")
+    first.keep("gone", 1)
+    first.keep("gone", None)
+    first.write()
+    assert Storage(path).values == {"view": [1, 2], "name": "new"}
+
+
+def test_a_record_that_was_cut_short_does_not_count_and_does_no_harm(tmp_path: Path) -> None:
+    path = tmp_path / "1.kept"
+    first = Storage(path)
+    first.keep("whole", 1)
+    first.keep("cut", 2)
+    first.close()
+    path.write_bytes(path.read_bytes()[:-1])
+    second = Storage(path)
+    assert second.values == {"whole": 1}
+    second.keep("later", 3)
+    second.close()
+    assert Storage(path).values == {"whole": 1, "later": 3}
+
+
+def test_a_long_log_of_few_values_is_rewritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage_module, "COMPACT_BYTES", 1_000)
+    path = tmp_path / "1.kept"
+    storage = Storage(path)
+    for number in range(10_000):
+        storage.keep("counter", number)
+        storage.write()
+    assert path.stat().st_size < 2_000
+    assert Storage(path).values == {"counter": 9_999}
+
+
+# --- captures --------------------------------------------------------------------------------------------------------
+
+
+def _lived(path: Path, *kinds: Kind) -> None:
+    capture = LiveCapture(path, IDENTITY, 1)
+    for at, kind in enumerate(kinds):
+        capture.event(LocalEvent(1, at, kind))
+    capture.write()
+    os.close(capture._file)
+
+
+def test_a_capture_holds_all_lives_of_its_node(tmp_path: Path) -> None:
+    path = tmp_path / "A.pcapng"
+    _lived(path, Kind.START, Kind.DETACH)
+    _lived(path, Kind.CRASH)
+    _lived(path, Kind.RESTART, Kind.STOP)
+    capture = read_capture(path)
+    assert capture.problems == []
+    assert [event.kind for event in capture.events] == [Kind.START, Kind.DETACH, Kind.CRASH, Kind.RESTART, Kind.STOP]
+    assert History(capture.identity, capture.events).identity == IDENTITY
+
+
+@pytest.mark.parametrize("cut", range(1, 80, 7))
+def test_a_block_that_was_cut_short_is_taken_off_by_the_next_life(cut: int, tmp_path: Path) -> None:
+    path = tmp_path / "A.pcapng"
+    _lived(path, Kind.START, Kind.DETACH)
+    path.write_bytes(path.read_bytes()[:-cut])
+    _lived(path, Kind.RESTART)
+    capture = read_capture(path)
+    assert capture.problems == []
+    assert [event.kind for event in capture.events] == [Kind.START, Kind.RESTART]
+
+
+# --- what goes wrong on the way --------------------------------------------------------------------------------------
+
+
+def _impairment(faults: Faults, *blocks: Block) -> Impairment:
+    return Impairment(2, faults, blocks, Random(1), air_is_shaped=False)
+
+
+def test_copies_are_lost_and_doubled_as_often_as_asked_for() -> None:
+    impairment = _impairment(Faults(loss=0.1, duplication=0.2))
+    copies = [len(impairment.on_air(1, 0)) for _ in range(10_000)]
+    assert 900 < copies.count(0) == impairment.effects["loss"] < 1_100
+    assert 1_650 < copies.count(2) == impairment.effects["duplication"] < 1_950
+
+
+def test_some_copies_are_overtaken() -> None:
+    impairment = _impairment(Faults(reordering=Reordering(0.5, Delay("fixed", 7))))
+    lags = [impairment.on_air(1, 0) for _ in range(1_000)]
+    assert set(lags) == {(0,), (7,)}
+    assert lags.count((7,)) == impairment.effects["reordering"]
+
+
+def test_a_cut_strikes_one_direction_for_its_time_only() -> None:
+    impairment = _impairment(Faults(), Block(1, 2, 10, 20, "cuts"), Block(2, 1, 0, 99, "cuts"))
+    assert impairment.on_air(1, 9) == impairment.on_air(1, 20) == impairment.on_air(3, 15) == (0,)
+    assert impairment.on_air(1, 10) == impairment.on_air(1, 19) == ()
+    assert impairment.effects == {"cuts": 2}
+
+
+def test_on_a_wire_a_cut_delays_and_nothing_overtakes() -> None:
+    impairment = _impairment(Faults(loss=1.0), Block(1, 2, 10, 20, "cuts"), Block(1, 2, 20, 30, "partitions"))
+    assert [impairment.on_wire(1, at) for at in (9, 10, 25, 29, 31)] == [9, 30, 30, 30, 31]
+    assert impairment.effects == {"cuts": 1, "partitions": 3}
+
+
+def test_a_network_that_shapes_its_air_leaves_the_host_only_the_wires() -> None:
+    shaped = Impairment(2, Faults(loss=1.0), (Block(1, 2, 0, 9, "cuts"),), Random(1), air_is_shaped=True)
+    assert (shaped.strikes_air, shaped.strikes_wire) == (False, True)
+
+
+# --- programs ---------------------------------------------------------------------------------------------------------
+
+
+class Ticker(Application):
+    """Is woken every ten milliseconds and writes down when."""
+
+    def started(self) -> None:
+        self.wake("tick", 10 * MILLISECOND)
+
+    def woken(self, name: Any) -> None:  # noqa: ARG002 (there is only one wake)
+        self.options.append(self.now)
+        self.wake("tick", 10 * MILLISECOND)
+
+
+class Stage:
+    """A node without a machine: programs run on it, and its links are as congested as the test wants."""
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.congested = False
+        self.counters: Counter[str] = Counter()
+
+    def tick(self) -> None:
+        self.now = time.monotonic_ns()
+
+    def step(self, event: Any) -> None:
+        raise AssertionError(f"nobody wished for {event}")
+
+
+def test_programs_wait_while_links_are_congested_and_then_catch_up() -> None:
+    async def play() -> tuple[int, int, int]:
+        ticks: list[int] = []
+        stage: Any = Stage()
+        stage.tick()
+        setting = Setting(1, shapes.broadcast(("A",)), Random(1), 0)
+        agenda = Agenda(time.monotonic_ns, lambda: None)
+        stage.congested = True
+        Programs([Ticker(setting, ticks)], "A", stage, agenda, stage).start()
+        await asyncio.sleep(0.1)
+        congested = len(ticks)
+        stage.congested = False
+        await asyncio.sleep(0.2)
+        agenda.clear()
+        return congested, len(ticks), stage.counters["waited"]
+
+    congested, ticks, waited = asyncio.run(play())
+    assert congested == 0
+    assert 20 <= ticks <= 40, "thirty in all: what was missed comes as soon as it may"
+    assert waited > 10
