@@ -3,8 +3,10 @@
 
     python benchmarks/run.py [NAME ...] [--rounds N] [--json]
 
-Names: sim (simulated deliveries per second, captures off and on, against the same model in SimPy), step (cost of a
-step), control (size of the control information per message), import (start-up time against bare Python).
+Names: sim (simulated deliveries per second, captures off and on, against the same model in SimPy), cellular (512 hosts
+in 32 cells under EOMP, captures off and on, against real time), step (cost of a step), control (size of the control
+information per message), explore (schedules per second of `sb`, on two processes against one), import (start-up time
+against bare Python).
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 
 Row = dict[str, Any]
+EXPLORING_S = 5.0  # long enough that starting processes hardly counts
 SECONDS = 1.0  # of the cell workload per pass: 512 000 deliveries
 
 
@@ -83,6 +86,24 @@ def sim(rounds: int) -> list[Row]:
         compared("sim-cells512", unit, lambda: rate(lambda: simulated(plan, None)), peer, "SimPy, natural", rounds),
         compared("sim-cells512-captures", unit, lambda: with_captures(plan), peer, "SimPy, natural", rounds),
     ]
+
+
+# --- cellular -------------------------------------------------------------------------------------------------------
+
+CELLULAR_SECONDS = 2.0  # of the default point of the EOMP evaluation per pass: 256 000 deliveries
+
+
+def cellular(rounds: int) -> list[Row]:
+    """Virtual time over time on one core; the peer is real time itself."""
+    from cellular import planned as cellular_plan
+    from cellular import times_real_time
+
+    plan, rows = cellular_plan(CELLULAR_SECONDS), []
+    for name, captures in (("cellular", False), ("cellular-captures", True)):
+        passes = [times_real_time(plan, captures) for _ in range(rounds)]
+        ours = statistics.median(passes)
+        rows.append(row(name, "virtual s/s", ours, 1.0, "real time", ours))
+    return rows
 
 
 # --- step -----------------------------------------------------------------------------------------------------------
@@ -146,6 +167,28 @@ def control(rounds: int) -> list[Row]:  # noqa: ARG001 (sizes do not vary)
     return rows
 
 
+# --- explore --------------------------------------------------------------------------------------------------------
+
+
+def explore(rounds: int) -> list[Row]:
+    """Explored and judged schedules of `sb` with 3 members and 5 messages, on two processes and on one."""
+    from castbed_testbed.explore.campaign import Budget, explore
+    from castbed_testbed.explore.configurations import Model
+    from castbed_testbed.explore.engine import Request
+
+    def schedules_per_second(variant: str, jobs: int) -> float:
+        request = Request("sb", variant, (), Model({"members": 3, "messages": 5}))
+        report = explore(request, Budget(seconds=EXPLORING_S), jobs=jobs)
+        assert not report.findings, f"sb ({variant}) violates {report.findings[0].property}"
+        return report.schedules / report.wall_s
+
+    def both(variant: str) -> Row:
+        pair = (lambda: schedules_per_second(variant, 2)), (lambda: schedules_per_second(variant, 1))
+        return compared(f"explore-sb-{variant}", "schedules/s", *pair, "one process", rounds)
+
+    return [both("published"), both("repaired")]
+
+
 # --- import ---------------------------------------------------------------------------------------------------------
 
 
@@ -164,7 +207,14 @@ def start_up(rounds: int) -> list[Row]:
     ]
 
 
-BENCHMARKS: dict[str, Callable[[int], list[Row]]] = {"sim": sim, "step": step, "control": control, "import": start_up}
+BENCHMARKS: dict[str, Callable[[int], list[Row]]] = {
+    "sim": sim,
+    "cellular": cellular,
+    "step": step,
+    "control": control,
+    "explore": explore,
+    "import": start_up,
+}
 
 
 def main() -> None:

@@ -13,14 +13,13 @@ import gc
 import json
 import sys
 from collections.abc import Callable, Sequence
-from html import escape
-from math import log10
 from pathlib import Path
 from time import perf_counter_ns
 
 import msgspec
 
 from castbed import Message, Mid
+from castbed.diagram import Chart, Curve, Spot, chart_svg
 from castbed_plugins.sb import LiteralOrdering, Ordering
 from castbed_plugins.sb.ordering import OrderingSteps
 
@@ -99,106 +98,24 @@ def _each(microseconds: float, q: int) -> str:
 
 # --- the plot --------------------------------------------------------------------------------------------------------
 
-WIDTH, HEIGHT = 860, 540
-LEFT, RIGHT, TOP, BOTTOM = 84, 190, 84, 64
-INK, FAINT, GRID = "#1f2933", "#616e7c", "#e4e7eb"
-Points = list[tuple[float, float]]
-
-
-class Curve(msgspec.Struct, frozen=True):
-    name: str
-    colour: str
-    points: Points
-    dashed: bool = False
-
-
-class Axes:
-    """Logarithmic axes around the points of all curves."""
-
-    def __init__(self, curves: Sequence[Curve]) -> None:
-        xs, ys = zip(*(point for curve in curves for point in curve.points), strict=True)
-        self.x = (log10(min(xs)), log10(max(xs)))
-        self.y = (log10(min(ys)) - 0.15, log10(max(ys)) + 0.15)
-
-    def across(self, value: float) -> float:
-        return LEFT + (log10(value) - self.x[0]) / (self.x[1] - self.x[0]) * (WIDTH - LEFT - RIGHT)
-
-    def down(self, value: float) -> float:
-        return HEIGHT - BOTTOM - (log10(value) - self.y[0]) / (self.y[1] - self.y[0]) * (HEIGHT - TOP - BOTTOM)
-
-    def decades(self, span: tuple[float, float]) -> list[int]:
-        return [10**n for n in range(-3, 12) if span[0] <= n <= span[1]]
-
 
 def plot(rows: Sequence[Row]) -> str:
     """A self-contained SVG of the times and of the claim, scaled to the measured time of one row visit."""
-    curves = _curves(rows)
-    axes = Axes(curves)
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
-        'font-family="system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-serif" font-size="13">',
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>',
-        _text(LEFT, 34, "Releasing a chain of q held messages", INK, size=19, weight=600),
-        _text(LEFT, 57, "S_B ordering: time of the one step that delivers them all", FAINT),
-        *_grid(axes),
-        *(part for curve in curves for part in _drawn(axes, curve)),
-        "</svg>",
-    ]
-    return "\n".join(parts) + "\n"
+    note = "S_B ordering: time of the one step that delivers them all"
+    chart = Chart("Releasing a chain of q held messages", _curves(rows), "held messages, q", "microseconds", note,
+                  across_scale="log", up_scale="log")  # fmt: skip
+    return chart_svg(chart)
 
 
-def _curves(rows: Sequence[Row]) -> list[Curve]:
-    literal: Points = [(row.q, row.literal_us) for row in rows if row.literal_us is not None]
-    indexed: Points = [(row.q, row.indexed_us) for row in rows]
-    curves = [Curve("indexed by parent", "#0b7285", indexed)]
+def _curves(rows: Sequence[Row]) -> tuple[Curve, ...]:
+    literal = tuple(Spot(row.q, row.literal_us) for row in rows if row.literal_us is not None)
+    curves = [Curve("indexed by parent", tuple(Spot(row.q, row.indexed_us) for row in rows), colour=1)]
     if literal:
-        last_q, last_us = literal[-1]
-        each = last_us / claim(int(last_q))
-        claimed: Points = [(q, claim(int(q)) * each) for q, _ in literal]
-        curves.append(Curve(f"claim, {each * 1000:.0f} ns a visit", "#868e96", claimed, dashed=True))
-        curves.append(Curve("the paper's table", "#c92a2a", literal))
-    return curves
-
-
-def _grid(axes: Axes) -> list[str]:
-    bottom, right = HEIGHT - BOTTOM, WIDTH - RIGHT
-    parts = []
-    for value in axes.decades(axes.y):
-        at = axes.down(value)
-        parts.append(f'<line x1="{LEFT}" y1="{at:.1f}" x2="{right}" y2="{at:.1f}" stroke="{GRID}"/>')
-        parts.append(_text(LEFT - 10, at + 4, _time(value), FAINT, anchor="end"))
-    for value in axes.decades(axes.x):
-        at = axes.across(value)
-        parts.append(f'<line x1="{at:.1f}" y1="{TOP}" x2="{at:.1f}" y2="{bottom}" stroke="{GRID}"/>')
-        parts.append(_text(at, bottom + 22, f"{value:,}".replace(",", " "), FAINT, anchor="middle"))
-    parts.append(f'<line x1="{LEFT}" y1="{bottom}" x2="{right}" y2="{bottom}" stroke="{FAINT}"/>')
-    parts.append(_text((LEFT + right) / 2, HEIGHT - 16, "held messages, q", INK, anchor="middle"))
-    return parts
-
-
-def _drawn(axes: Axes, curve: Curve) -> list[str]:
-    places = [(axes.across(x), axes.down(y)) for x, y in curve.points]
-    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-    dash = ' stroke-dasharray="6 5"' if curve.dashed else ""
-    parts = [f'<polyline points="{line}" fill="none" stroke="{curve.colour}" stroke-width="2.2"{dash}/>']
-    if not curve.dashed:
-        parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.4" fill="{curve.colour}"/>' for x, y in places]
-    x, y = places[-1]
-    # The claim ends where the table does: its name goes below, so that neither covers the other.
-    parts.append(_text(x + 12, y + (24 if curve.dashed else 4), curve.name, curve.colour, weight=600))
-    return parts
-
-
-def _text(x: float, y: float, text: str, colour: str, anchor: str = "start", size: int = 13, weight: int = 400) -> str:
-    style = f'fill="{colour}" text-anchor="{anchor}" font-size="{size}" font-weight="{weight}"'
-    return f'<text x="{x:.1f}" y="{y:.1f}" {style}>{escape(text)}</text>'
-
-
-def _time(microseconds: float) -> str:
-    for unit, scale in (("s", 1e6), ("ms", 1e3)):
-        if microseconds >= scale:
-            return f"{microseconds / scale:g} {unit}"
-    return f"{microseconds:g} µs"
+        each = literal[-1].y / claim(int(literal[-1].x))
+        claimed = tuple(Spot(spot.x, claim(int(spot.x)) * each) for spot in literal)
+        curves.append(Curve(f"claim, {each * 1000:.0f} ns a visit", claimed, colour=3, dashed=True))
+        curves.append(Curve("the paper's table", literal, colour=5))
+    return tuple(curves)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from castbed.actions import Deliver
 from castbed.capture import EVENT_NODE_OFFSET as NODE_OFFSET
@@ -19,17 +19,26 @@ FLUSH_EVERY_S = 1.0
 PENDING_BYTES_MAX = 32 * 2**20  # of all captures together, in memory
 
 Measure = Callable[[bytes], None]
+Queued = Callable[[Any, object, int, int, int], None]
+Heard = Callable[[Any, tuple[Any, ...], int], None]
 
 
 class Recorder(Protocol):
     """What hosts need of a recorder.
 
     `appender` takes blocks of frames; it is None where frames are not kept, and then nobody makes any. Who appends says
-    how many bytes it `appended`. `measure` takes each frame that a node sends; it is None where nobody asks.
+    how many bytes it `appended`. `measure` takes each frame that a node sends; it is None where nobody asks, as are
+    `queued` and `heard`, which take every transmission of a simulation, and every arrival of one.
     """
 
     keeps_events: bool
     measure: Measure | None
+
+    @property
+    def queued(self) -> Queued | None: ...
+
+    @property
+    def heard(self) -> Heard | None: ...
 
     def event(self, event: LocalEvent) -> None: ...
 
@@ -49,6 +58,8 @@ class CaptureRecorder:
 
     keeps_events = True
     measure: Measure | None = None
+    queued: Queued | None = None
+    heard: Heard | None = None
 
     def __init__(self, directory: Path, identity: RunIdentity) -> None:
         self._writers = {
@@ -119,6 +130,8 @@ class MemoryRecorder:
 
     keeps_events = True
     measure: Measure | None = None
+    queued: Queued | None = None
+    heard: Heard | None = None
 
     def __init__(self, identity: RunIdentity) -> None:
         self.identity = identity
@@ -161,6 +174,8 @@ class NullRecorder:
 
     keeps_events = False
     measure: Measure | None = None
+    queued: Queued | None = None
+    heard: Heard | None = None
 
     def event(self, event: LocalEvent) -> None:
         """Forget it."""
