@@ -60,14 +60,14 @@ def run_experiment(
     if not captures:
         report, wall_s = _timed(plan, None, progress)
         return Outcome(None, _bare_summary(plan, report, wall_s), {})
-    directory = _prepare(out or Path(RUNS) / f"{plan.experiment.name}-{plan.experiment.seed}")
+    directory = prepare(out or Path(RUNS) / f"{plan.experiment.name}-{plan.experiment.seed}")
     (directory / EXPERIMENT).write_text(loaded.toml(), encoding="utf-8")
-    _write_json(directory / MANIFEST, _manifest(plan))
+    write_json(directory / MANIFEST, manifest_of(plan))
     report, wall_s = _timed(plan, directory / CAPTURES, progress)
-    outcome = _judged(plan, directory, registry, report, wall_s)
-    _write_json(directory / SUMMARY, outcome.summary)
+    outcome = judged(plan, directory, registry, report, wall_s)
+    write_json(directory / SUMMARY, outcome.summary)
     if out is None:
-        _point_latest(directory)
+        point_latest(directory)
     return outcome
 
 
@@ -103,7 +103,8 @@ def _timed(plan: Plan, captures: Path | None, progress: Progress | None) -> tupl
     return report, time.perf_counter() - start
 
 
-def _judged(plan: Plan, directory: Path, registry: Registry, report: HostReport, wall_s: float) -> Outcome:
+def judged(plan: Plan, directory: Path, registry: Registry, report: HostReport, wall_s: float) -> Outcome:
+    """The outcome of a run whose captures are in the directory."""
     outcome, _ = judge(directory / CAPTURES, registry)
     figures = outcome.summary | report_figures(report, plan.experiment, wall_s)
     return Outcome(directory, figures, outcome.violations, outcome.history)
@@ -115,7 +116,8 @@ def _bare_summary(plan: Plan, report: HostReport, wall_s: float) -> dict[str, An
     return named | counted | {"properties": {}} | report_figures(report, plan.experiment, wall_s)
 
 
-def _manifest(plan: Plan) -> dict[str, Any]:
+def manifest_of(plan: Plan) -> dict[str, Any]:
+    """What says where a run comes from."""
     return {
         "castbed": version("castbed"),
         "python": platform.python_version(),
@@ -130,7 +132,7 @@ def _manifest(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _prepare(directory: Path) -> Path:
+def prepare(directory: Path) -> Path:
     """An empty run directory with a place for captures; an earlier run of the same name is replaced."""
     directory = directory.resolve() if directory.is_symlink() else directory
     try:
@@ -152,12 +154,13 @@ def is_run(directory: Path) -> bool:
         return False
 
 
-def _point_latest(directory: Path) -> None:
+def point_latest(directory: Path) -> None:
+    """Have `latest` beside the directory point at it."""
     link = directory.parent / LATEST
     fresh = directory.parent / f".{LATEST}-{os.getpid()}"
     fresh.symlink_to(directory.name)
     fresh.replace(link)
 
 
-def _write_json(path: Path, document: dict[str, Any]) -> None:
+def write_json(path: Path, document: dict[str, Any]) -> None:
     path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")

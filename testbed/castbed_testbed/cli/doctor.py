@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -46,6 +47,7 @@ def _findings() -> list[Finding]:
         *_plugins(),
         _program("tshark", "reads captures; Debian: apt-get install tshark"),
         _optional_package("scapy", "dissects captures in Python; pip install 'castbed[scapy]'"),
+        _spark(),
     ]
 
 
@@ -66,6 +68,12 @@ def _optional_package(name: str, purpose: str) -> Finding:
 def _program(name: str, purpose: str) -> Finding:
     path = shutil.which(name)
     return Finding(name, path is not None, path or f"not there: {purpose}", required=False)
+
+
+def _spark() -> Finding:
+    """Asked by name, because no room imports the one that knows."""
+    found, detail = import_module("castbed_spark.findings").spark_finding()
+    return Finding("spark", found, detail, required=False)
 
 
 def _writable() -> Finding:

@@ -103,6 +103,9 @@ def sweep(
     out: Annotated[Path | None, typer.Option(help="The sweep's directory. Default: castbed-runs/sweep-NAME.")] = None,
     jobs: Annotated[int | None, typer.Option(help="How many runs at a time. Default: one per core.", min=1)] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Forget the results that are there.")] = False,
+    master: Annotated[
+        str | None, typer.Option(help="Run on the executors of this Spark master.", metavar="URL")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Run an experiment with many settings and seeds, on all cores. A sweep that was stopped goes on where it was.
@@ -111,7 +114,68 @@ def sweep(
     """
     from castbed_testbed.cli.sweeping import sweep_command
 
-    raise typer.Exit(sweep_command(file, out, jobs, fresh, json))
+    raise typer.Exit(sweep_command(file, out, jobs, fresh, json, master))
+
+
+@app.command()
+def evaluate(
+    files: Annotated[list[Path], typer.Argument(help="Evaluations, TOML files, or folders of them.", metavar="FILE")],
+    seeds: Annotated[
+        int | None, typer.Option(help="So many seeds for every point. Default: the file's.", min=1)
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="The short version that the file describes.")] = False,
+    jobs: Annotated[int | None, typer.Option(help="How many runs at a time. Default: one per core.", min=1)] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Where runs and figures go. Default: castbed-runs/evaluations.")
+    ] = None,
+    figures: Annotated[Path | None, typer.Option(help="Also write the plots into this folder.", metavar="DIR")] = None,
+    page: Annotated[
+        Path | None, typer.Option(help="Also put the tables into this Markdown page.", metavar="FILE")
+    ] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Forget the results that are there.")] = False,
+    json: Json = False,
+) -> None:
+    """Measure what a paper's tables and figures show, and put ours beside what is printed.
+
+    An evaluation that was stopped goes on where it was. Exit code 0: all conditions of acceptance hold. 1: one does
+    not, or a run raised. 2: the evaluation is wrong.
+    """
+    from castbed_testbed.cli.evaluating import Wanted, evaluate_command
+
+    raise typer.Exit(evaluate_command(files, Wanted(seeds, quick, jobs, out, figures, page, fresh), json))
+
+
+@app.command()
+def report(
+    runs: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Run directories, or their captures. Default: castbed-runs/latest.", metavar="[RUN]..."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The page. Default: report.html in the run; for several runs, here.")
+    ] = None,
+    tables: Annotated[
+        bool | None,
+        typer.Option(
+            "--tables/--no-tables", help="Keep the tables (Parquet). Default: for one run, in its folder tables."
+        ),
+    ] = None,
+    messages: Annotated[
+        list[str] | None,
+        typer.Option("--message", help="Have this message in the diagram (any number of times).", metavar="NAME"),
+    ] = None,
+    master: Annotated[
+        str | None, typer.Option(help="A Spark master that does the work. Default: this machine.", metavar="URL")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Make one HTML page of one run, or of several side by side: verdicts, plots, diagrams. It needs Spark.
+
+    Exit code 0: all properties hold. 1: one is violated. 3: this machine lacks Spark or Java.
+    """
+    from castbed_testbed.cli.reporting import report_command
+
+    raise typer.Exit(report_command(runs or [], out, tables, messages or [], master, json))
 
 
 @app.command()
@@ -127,16 +191,50 @@ def conform(
     protocol: Annotated[str, typer.Argument(help="The name of an installed protocol.", metavar="PROTOCOL")],
     variant: Variant = None,
     runs: Annotated[int, typer.Option(help="How many random runs.", min=1)] = 100,
+    schedules: Annotated[
+        int, typer.Option("--explore", help="How many schedules to explore after that; 0: none.", min=0)
+    ] = 500,
     seed: Annotated[int, typer.Option(help="The seed of the first run.", min=0)] = 1,
     json: Json = False,
 ) -> None:
     """Test a protocol against its own declaration: many random runs with every fault that it claims to stand.
 
-    Also: it is deterministic, its packets survive the wire, and no malformed frame disturbs it.
+    Also: it is deterministic, its packets survive the wire, no malformed frame disturbs it, and a short exploration
+    finds no schedule that breaks a promise.
     """
     from castbed_testbed.cli.conforming import conform_command
 
-    raise typer.Exit(conform_command(protocol, variant, runs, seed, json))
+    raise typer.Exit(conform_command(protocol, variant, runs, schedules, seed, json))
+
+
+@app.command()
+def explore(
+    protocol: Annotated[str, typer.Argument(help="The name of an installed protocol.", metavar="PROTOCOL")],
+    variant: Variant = None,
+    properties: Annotated[
+        list[str] | None,
+        typer.Option("--property", help="Search for this property instead of the guaranteed ones (any number)."),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Sizes, as in members=3,messages=5, or an experiment file.", metavar="SIZES|FILE")
+    ] = None,
+    budget: Annotated[str, typer.Option(help="A number of schedules, or a time like 300s.")] = "20000",
+    jobs: Annotated[int | None, typer.Option(help="How many processes. Default: one per core.", min=1)] = None,
+    seed: Annotated[int, typer.Option(help="Same seed and a budget in schedules: same report.", min=0)] = 1,
+    strategy: Annotated[str, typer.Option(help="How to choose schedules; mix tries all.")] = "mix",
+    out: Annotated[
+        Path | None, typer.Option(help="Where the scripts go. Default: castbed-runs/explore-PROTOCOL-VARIANT.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Search the schedules that the protocol's model allows for one that breaks what it guarantees.
+
+    Each kind of violation is shrunk to a script that `castbed run` plays again. Exit code 1: something was found.
+    """
+    from castbed_testbed.cli.exploring import explore_command
+
+    found = explore_command(protocol, variant, properties or [], model, budget, jobs, seed, strategy, out, json)
+    raise typer.Exit(found)
 
 
 @app.command("new-plugin")

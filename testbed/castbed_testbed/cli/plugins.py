@@ -86,10 +86,13 @@ def new_plugin_command(name: str, directory: Path | None) -> int:
 
 def dissector_command(out: Path | None) -> int:
     from castbed.dissector import lua_dissector
+    from castbed.parts import cell_channel, repair_layer
 
     registry = load_registry()
     families = {p.name: _kinds(p.packets) for p in registry.protocols}
     families |= {m.name: _kinds(m.packets) for m in registry.memberships if m.packets}
+    families[cell_channel.FAMILY] = _kinds(cell_channel.PACKETS)
+    families[repair_layer.FAMILY] = _kinds(repair_layer.RepairLayer.PACKETS)
     text = lua_dissector(families)
     if out is None:
         print(text, end="")

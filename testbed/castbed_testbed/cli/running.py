@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import filecmp
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ from castbed.properties import Violation
 from castbed.registry import load_registry
 from castbed_testbed.cli import console
 from castbed_testbed.experiment import Loaded, load_file
-from castbed_testbed.runner import CAPTURES, EXPERIMENT, MANIFEST, Outcome, is_run, judge, run_experiment
+from castbed_testbed.explore.playback import SCRIPT, play
+from castbed_testbed.explore.script import SUFFIX, read
+from castbed_testbed.runner import CAPTURES, EXPERIMENT, MANIFEST, SUMMARY, Outcome, is_run, judge, run_experiment
 
 SHOWN_PER_PROPERTY = 1  # witnesses told in words; the run directory keeps more
 SAVED_PER_PROPERTY = 3
@@ -22,30 +25,59 @@ WITNESSES = "witnesses"
 def run_command(
     path: Path, seed: int | None, out: Path | None, settings: list[str], as_json: bool, captures: bool
 ) -> int:
+    if path.suffix == SUFFIX:
+        return run_script_command(path, seed, out, settings, as_json, captures)
     outcome = _carry_out(load_file(path, settings, seed), out, captures)
+    _tell_all(outcome, as_json)
+    return 1 if outcome.failures else 0
+
+
+def _tell_all(outcome: Outcome, as_json: bool) -> None:
     _save_witnesses(outcome)
     _tell(outcome, as_json)
     if not as_json:
         _tell_what_is_left(outcome)
-    return 1 if outcome.failures else 0
+
+
+def run_script_command(
+    path: Path, seed: int | None, out: Path | None, settings: list[str], as_json: bool, captures: bool
+) -> int:
+    """Play a script; one that expects a violation has to show it, and exits with 1 like any run that violates."""
+    if seed is not None or settings or not captures:
+        raise ConfigurationError(str(path), "is a script and says everything itself: no --seed, --set, --no-captures")
+    played = play(read(path), load_registry(), path.stem, out)
+    _tell_all(played.outcome, as_json)
+    if not as_json:
+        as_expected = "as the script expects" if played.as_expected else "not what the script expects"
+        console.out().print(f"Violated: {', '.join(played.violated) or 'nothing'}; {as_expected}")
+    return 1 if played.violated or not played.as_expected else 0
 
 
 def rerun_command(directory: Path, out: Path | None, as_json: bool) -> int:
-    source = directory / EXPERIMENT
-    if not (source.exists() and is_run(directory)):
+    source = next((path for path in (directory / EXPERIMENT, directory / SCRIPT) if path.exists()), None)
+    if source is None or not is_run(directory):
         raise ConfigurationError(str(directory), f"is not a run directory, with {EXPERIMENT} and {MANIFEST}")
     there = directory.resolve()
     out = out or (directory if directory.name else there).with_name(there.name + "-rerun")
     if out.resolve() == there:
         raise ConfigurationError("--out", "is the run itself, which has to stay for the comparison")
-    outcome = _carry_out(load_file(source), out, True)
+    if source.name == SCRIPT:
+        name = json.loads((directory / SUMMARY).read_text(encoding="utf-8"))["run"]
+        outcome = play(read(source), load_registry(), name, out).outcome
+    else:
+        outcome = _carry_out(load_file(source), out, True)
     assert outcome.directory is not None
-    different = _different(directory / CAPTURES, outcome.directory / CAPTURES)
+    if _is_in_real_time(outcome):
+        different = _verdicts_that_differ(directory, outcome)
+        alike = "every verdict is the same (in real time, the bytes differ)"
+    else:
+        different = _different(directory / CAPTURES, outcome.directory / CAPTURES)
+        alike = "every capture is the same, byte for byte"
     outcome.summary["identical"] = not different
     _tell(outcome, as_json)
     if not as_json:
         _tell_what_is_left(outcome)
-        same = "every capture is the same, byte for byte" if not different else f"different: {', '.join(different)}"
+        same = alike if not different else f"different: {', '.join(different)}"
         console.out().print(f"Compared with {directory}: {same}")
     return 1 if outcome.failures or different else 0
 
@@ -64,6 +96,16 @@ def _carry_out(loaded: Loaded, out: Path | None, captures: bool) -> Outcome:
     experiment = loaded.experiment
     with console.progress_bar(experiment.name, experiment.duration + experiment.drain) as progress:
         return run_experiment(loaded, load_registry(), out, captures, progress)
+
+
+def _is_in_real_time(outcome: Outcome) -> bool:
+    transport = load_registry().transports.get(outcome.summary["transport"], "transport.name")
+    return bool(transport.network)
+
+
+def _verdicts_that_differ(directory: Path, outcome: Outcome) -> list[str]:
+    before, now = judge(directory, load_registry())[0].violations, outcome.violations
+    return sorted(name for name in before.keys() | now.keys() if bool(before.get(name)) != bool(now.get(name)))
 
 
 def _different(one: Path, other: Path) -> list[str]:

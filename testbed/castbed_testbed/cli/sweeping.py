@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +17,24 @@ from rich.table import Table
 from castbed_testbed.cli import console
 from castbed_testbed.sweep import Sweep, check_points, load_sweep, shown
 from castbed_testbed.sweep_figures import Estimate, PointFigures, figures_of
-from castbed_testbed.sweep_pool import Task, cores, results_of
+from castbed_testbed.sweep_pool import Result, Task, cores, results_of
+from castbed_testbed.sweep_pool import carry_out as carry_out_task
 from castbed_testbed.sweep_results import RESULTS, TABLE, SweepResults, default_directory, opened
 from castbed_testbed.sweep_run import failures, installed
 
+ON_SPARK = "castbed_spark.executing:results_on"  # loaded only when it is asked for
+OnSpark = Callable[[str, Callable[[Task], Result], list[Task], int | None], Generator[Result, None, None]]
 LINE_EVERY_S = 5.0
 ERRORS_SHOWN = 3
 
 
-def sweep_command(path: Path, out: Path | None, jobs: int | None, fresh: bool, as_json: bool) -> int:
+def sweep_command(
+    path: Path, out: Path | None, jobs: int | None, fresh: bool, as_json: bool, master: str | None = None
+) -> int:
     sweep = load_sweep(path)
     check_points(sweep, installed())
     with opened(out or default_directory(sweep), sweep, fresh) as results:
-        _carry_out(sweep, results, jobs or cores())
+        carry_out(sweep.name, results, list(results.missing(sweep)), jobs, master)
         results.write_table()
         rows = figures_of(sweep.points, results.finished)
         if as_json:
@@ -38,21 +44,32 @@ def sweep_command(path: Path, out: Path | None, jobs: int | None, fresh: bool, a
     return 1 if any(row.failed for row in rows) else 0
 
 
-def _carry_out(sweep: Sweep, results: SweepResults, jobs: int) -> None:
-    missing = list(results.missing(sweep))
+def carry_out(
+    name: str, results: SweepResults, missing: list[Task], jobs: int | None, master: str | None = None
+) -> None:
+    """Do the runs that are missing, here or on a Spark master, with progress; an interruption says how to go on."""
     if not missing:
         return
+    total = len(results.finished) + len(missing)
     if results.finished:
-        _say(f"{sweep.name}: {len(results.finished)} of {sweep.runs} runs are there, {len(missing)} are left")
+        _say(f"{name}: {len(results.finished)} of {total} runs are there, {len(missing)} are left")
     try:
-        _run(sweep, results, missing, min(jobs, len(missing)))
+        _run(name, total, results, _arriving(missing, jobs, master))
     except KeyboardInterrupt:
-        _say(f"{sweep.name}: {len(results.finished)} of {sweep.runs} runs are done; the same command continues")
+        _say(f"{name}: {len(results.finished)} of {total} runs are done; the same command continues")
         raise
 
 
-def _run(sweep: Sweep, results: SweepResults, missing: list[Task], jobs: int) -> None:
-    with _progress(sweep) as progress, closing(results_of(missing, jobs)) as arriving:
+def _arriving(missing: list[Task], jobs: int | None, master: str | None) -> Generator[Result, None, None]:
+    if master is None:
+        return results_of(missing, min(jobs or cores(), len(missing)))
+    module, _, name = ON_SPARK.partition(":")
+    on_spark: OnSpark = getattr(import_module(module), name)
+    return on_spark(master, carry_out_task, missing, jobs)
+
+
+def _run(name: str, total: int, results: SweepResults, results_arriving: Generator[Result, None, None]) -> None:
+    with _progress(name, total) as progress, closing(results_arriving) as arriving:
         progress(len(results.finished))
         for result in arriving:
             results.add(result)
@@ -60,20 +77,20 @@ def _run(sweep: Sweep, results: SweepResults, missing: list[Task], jobs: int) ->
 
 
 @contextmanager
-def _progress(sweep: Sweep) -> Iterator[Callable[[int], None]]:
+def _progress(name: str, total: int) -> Iterator[Callable[[int], None]]:
     """A bar on a terminal, else a line now and then."""
-    with console.progress_bar(sweep.name, sweep.runs) as bar:
-        yield bar if sys.stderr.isatty() else _lines(sweep)
+    with console.progress_bar(name, total) as bar:
+        yield bar if sys.stderr.isatty() else _lines(name, total)
 
 
-def _lines(sweep: Sweep) -> Callable[[int], None]:
+def _lines(name: str, total: int) -> Callable[[int], None]:
     told = time.monotonic()
 
     def progress(done: int) -> None:
         nonlocal told
         if time.monotonic() - told >= LINE_EVERY_S:
             told = time.monotonic()
-            _say(f"{sweep.name}: {done} of {sweep.runs} runs")
+            _say(f"{name}: {done} of {total} runs")
 
     return progress
 

@@ -1,0 +1,199 @@
+"""A whole exploration: batches until the budget is used up, on one core or many, and one report.
+
+Every process explores batches and shrinks what they found. A budget in seconds includes the shrinking.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from itertools import count
+from multiprocessing import get_context, parent_process
+from threading import Thread
+
+import msgspec
+
+from castbed.errors import ConfigurationError
+from castbed.registry import Registry, load_registry
+from castbed.units import Duration, convert
+from castbed_testbed.explore.engine import (
+    BATCH,
+    BatchResult,
+    Collected,
+    Finding,
+    Found,
+    Request,
+    explore_batch,
+    shrink_found,
+)
+
+AHEAD = 3  # batches per process that are under way or wait, so that none is idle
+EXPLORING = 0.75  # of a budget in seconds; the rest is for shrinking
+SECOND = 10**9
+
+Progress = Callable[[int, int], None]
+"""Told how many schedules were explored and how many kinds found."""
+
+
+class Budget(msgspec.Struct, frozen=True):
+    """How much to explore: so many schedules, or so many seconds."""
+
+    schedules: int = 0
+    seconds: float = 0.0
+
+    def sizes(self) -> Iterator[tuple[int, int]]:
+        """Number and size of each batch."""
+        if not self.schedules:
+            yield from ((number, BATCH) for number in count())
+            return
+        for number in range((self.schedules + BATCH - 1) // BATCH):
+            yield number, min(BATCH, self.schedules - number * BATCH)
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What an exploration found."""
+
+    request: Request
+    schedules: int
+    wall_s: float
+    findings: tuple[Finding, ...]
+
+
+def parse_budget(text: str) -> Budget:
+    """`20000` schedules, or `300s`."""
+    if text.isascii() and text.isdigit() and int(text):
+        return Budget(schedules=int(text))
+    try:
+        seconds = convert(text, Duration, "--budget") / SECOND
+    except ConfigurationError:
+        seconds = 0.0
+    if seconds <= 0:
+        raise ConfigurationError("--budget", f"{text!r} is neither a number of schedules nor a time like 300s")
+    return Budget(seconds=seconds)
+
+
+def explore(
+    request: Request,
+    budget: Budget,
+    registry: Registry | None = None,
+    jobs: int = 1,
+    progress: Progress = lambda schedules, kinds: None,
+    stop_at_first: bool = False,
+) -> Report:
+    """Explore until the budget is used up (or something is found, if that is enough).
+
+    More than one process can use only what is installed; with a registry of one's own there is one.
+    """
+    start = time.monotonic()
+    ends = start + budget.seconds if budget.seconds else float("inf")
+    collected = Collected()
+    with _workers(request, registry, jobs) as workers:
+        pending = workers.batches(budget, start + budget.seconds * EXPLORING if budget.seconds else ends)
+        for result in pending:
+            for found in collected.take(result):
+                workers.shrink(found, ends)
+            for finding in workers.shrunk(wait=False):
+                collected.add(finding)
+            progress(collected.schedules, len(collected.findings))
+            if stop_at_first and collected.findings:
+                break
+        for finding in workers.shrunk(wait=True):
+            collected.add(finding)
+    return Report(request, collected.schedules, time.monotonic() - start, tuple(collected.sorted()))
+
+
+class _Alone:
+    """Everything in this process, one after the other."""
+
+    def __init__(self, request: Request, registry: Registry) -> None:
+        self.request = request
+        self.registry = registry
+        self.ready: list[Finding | None] = []
+
+    def batches(self, budget: Budget, ends: float) -> Iterator[BatchResult]:
+        for number, size in budget.sizes():
+            if time.monotonic() >= ends:
+                return
+            yield explore_batch(self.registry, self.request, number, size, ends)
+
+    def shrink(self, found: Found, ends: float) -> None:
+        self.ready.append(shrink_found(self.registry, found, self.request.properties, ends))
+
+    def shrunk(self, wait: bool) -> list[Finding | None]:  # noqa: ARG002 (as the other one)
+        ready, self.ready = self.ready, []
+        return ready
+
+
+class _Together:
+    """Batches and shrinking in processes of their own; results in the order of asking."""
+
+    def __init__(self, request: Request, pool: ProcessPoolExecutor, jobs: int) -> None:
+        self.request = request
+        self.pool = pool
+        self.jobs = jobs
+        self.shrinking: list[Future[Finding | None]] = []
+
+    def batches(self, budget: Budget, ends: float) -> Iterator[BatchResult]:
+        sizes = budget.sizes()
+        pending: list[Future[BatchResult]] = []
+        while True:
+            while len(pending) < self.jobs * AHEAD and time.monotonic() < ends:
+                following = next(sizes, None)
+                if following is None:
+                    break
+                pending.append(self.pool.submit(_explore, self.request, *following, ends))
+            if not pending:
+                return
+            yield pending.pop(0).result()
+
+    def shrink(self, found: Found, ends: float) -> None:
+        self.shrinking.append(self.pool.submit(_shrink, found, self.request.properties, ends))
+
+    def shrunk(self, wait: bool) -> list[Finding | None]:
+        ready: list[Finding | None] = []
+        while self.shrinking and (wait or self.shrinking[0].done()):
+            ready.append(self.shrinking.pop(0).result())
+        return ready
+
+
+@contextmanager
+def _workers(request: Request, registry: Registry | None, jobs: int) -> Iterator[_Alone | _Together]:
+    if jobs == 1 or registry is not None:
+        yield _Alone(request, registry or load_registry())
+        return
+    pool = ProcessPoolExecutor(jobs, get_context("spawn"), _prepare_worker)
+    try:
+        yield _Together(request, pool, jobs)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+_registry: list[Registry] = []
+
+
+def _prepare_worker() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interruption is the parent's to handle
+    Thread(target=_end_with_parent, daemon=True).start()
+    _registry.append(load_registry())
+    gc.freeze()  # so that collecting the garbage of a batch does not look at everything that was imported
+
+
+def _end_with_parent() -> None:
+    """A killed exploration tells its workers nothing, and they would wait for work for ever."""
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+def _explore(request: Request, number: int, size: int, ends: float) -> BatchResult:
+    return explore_batch(_registry[0], request, number, size, ends)
+
+
+def _shrink(found: Found, properties: tuple[str, ...], ends: float) -> Finding | None:
+    return shrink_found(_registry[0], found, properties, ends)

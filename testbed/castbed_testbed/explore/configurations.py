@@ -1,0 +1,102 @@
+"""Small networks to explore a protocol on: drawn at random within sizes, or given by an experiment file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+
+from castbed.declarations import Protocol
+from castbed.errors import ConfigurationError
+from castbed_testbed.experiment import load_file
+from castbed_testbed.explore.arena import SEED_MAX, Setup
+from castbed_testbed.explore.chances import Limits
+
+SIZES: Mapping[str, Mapping[str, tuple[int, int]]] = {
+    "broadcast": {"members": (2, 4)},
+    "sites": {"sites": (2, 4)},
+    "cellular": {"stations": (2, 3), "hosts": (2, 3)},
+    "three_tier": {"coordinators": (1, 2), "stations": (2, 3), "hosts": (2, 3)},
+}
+"""The sizes that are drawn where nobody says otherwise: smallest and largest."""
+SIZE_MAX = 12  # exploration is for small networks; larger ones are for runs
+_LIMITS = tuple(field for field in Limits.__struct_fields__ if field != "messages_min")
+
+
+class Model(msgspec.Struct, frozen=True):
+    """What to explore on: sizes that are fixed, or a whole setup from an experiment file."""
+
+    sizes: Mapping[str, int] = {}
+    setup: Setup | None = None
+
+
+def parse_model(text: str | None, protocol: Protocol, variant: str) -> Model:
+    """`members=3,messages=5`, or the name of an experiment file."""
+    if text is None:
+        return Model()
+    if text.endswith(".toml"):
+        return Model(setup=_from_file(Path(text), protocol, variant))
+    sizes: dict[str, int] = {}
+    known = (*SIZES[protocol.model], *_LIMITS)
+    for part in text.split(","):
+        key, equals, value = part.strip().partition("=")
+        if key not in known or not equals or not value.isdigit():
+            problem = f"{part!r}: expected an experiment file, or sizes as in {known[0]}=3 ({', '.join(known)})"
+            raise ConfigurationError("--model", problem)
+        if key in SIZES[protocol.model] and not 0 < int(value) <= SIZE_MAX:
+            raise ConfigurationError("--model", f"{key} has to be from 1 to {SIZE_MAX}")
+        sizes[key] = int(value)
+    return Model(sizes)
+
+
+def _from_file(path: Path, protocol: Protocol, variant: str) -> Setup:
+    loaded = load_file(path)
+    experiment = loaded.experiment
+    if experiment.protocol.name != protocol.name:
+        raise ConfigurationError("--model", f"{path} is about {experiment.protocol.name}, not {protocol.name}")
+    return Setup(protocol.name, variant, loaded.data["topology"], experiment.protocol.options, experiment.membership)
+
+
+def draw(protocol: Protocol, variant: str, model: Model, random: Random) -> tuple[Setup, Limits]:
+    """One network and the limits of its schedules."""
+    sizes = {key: model.sizes.get(key) or random.randint(*span) for key, span in _spans(protocol).items()}
+    given = {key: value for key, value in model.sizes.items() if key in _LIMITS}
+    limits = Limits(**given, **({"messages_min": given["messages"]} if "messages" in given else {}))
+    seed = random.randrange(SEED_MAX)
+    if model.setup is not None:
+        return msgspec.structs.replace(model.setup, seed=seed), limits
+    topology = _topology(protocol, sizes, random)
+    exercise = protocol.exercise.get("topology", {})
+    if "groups" in exercise:
+        topology["groups"] = dict(exercise["groups"])
+    return Setup(protocol.name, variant, topology, seed=seed), limits
+
+
+def _spans(protocol: Protocol) -> dict[str, tuple[int, int]]:
+    """The usual sizes, up to those of the protocol's own exercise."""
+    own = protocol.exercise.get("topology", {})
+    return {
+        key: (low, max(high, own[key]) if isinstance(own.get(key), int) else high)
+        for key, (low, high) in SIZES[protocol.model].items()
+    }
+
+
+def _topology(protocol: Protocol, sizes: Mapping[str, int], random: Random) -> dict[str, Any]:
+    model = protocol.model
+    if model == "broadcast":
+        return {"kind": model, "members": [chr(ord("A") + at) for at in range(sizes["members"])]}
+    if model == "sites":
+        return {"kind": model, "sites": [f"s{at + 1}" for at in range(sizes["sites"])]}
+    stations = [f"S{at + 1}" for at in range(sizes["stations"])]
+    hosts = {f"h{at + 1}": random.choice(stations) for at in range(sizes["hosts"])}
+    made: dict[str, Any] = {"kind": model, "stations": stations, "hosts": hosts}
+    if model == "three_tier":
+        count = min(sizes["coordinators"], len(stations))
+        made["coordinators"] = {f"C{at + 1}": stations[at::count] for at in range(count)}
+        del made["stations"]
+    if protocol.commands and random.random() < 0.5:
+        made["groups"] = {"1": sorted(random.sample(sorted(hosts), random.randint(1, len(hosts))))}
+    return made

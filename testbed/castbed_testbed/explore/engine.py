@@ -1,0 +1,260 @@
+"""Explores batches of schedules and makes of what they violate a report: one smallest script per kind.
+
+A batch is a function of its number and the seed, whichever process runs it, and results are taken in the order of the
+batches: for one seed and a budget in runs the report is always the same.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections import Counter
+from random import Random
+
+import msgspec
+
+from castbed.declarations import Protocol
+from castbed.properties import Violation
+from castbed.registry import Registry
+from castbed_testbed.explore.arena import Arena
+from castbed_testbed.explore.chances import Chances, Limits
+from castbed_testbed.explore.configurations import Model, draw
+from castbed_testbed.explore.exhaustive import Exhaustive
+from castbed_testbed.explore.freedoms import needs_in_words
+from castbed_testbed.explore.judging import end, label, stumbled
+from castbed_testbed.explore.kinds import kind_core, kind_text, signature
+from castbed_testbed.explore.menu import chosen_strategy, strategy_of
+from castbed_testbed.explore.naming import named, same_world
+from castbed_testbed.explore.replaying import replay
+from castbed_testbed.explore.script import Script, parse, write
+from castbed_testbed.explore.shrinking import Counterexample, Shrinker
+from castbed_testbed.explore.steps import Step
+from castbed_testbed.explore.strategies import RandomWalk, Strategy
+from castbed_testbed.explore.world import Operation, StumbledError, World
+
+FOR_EVER = float("inf")
+BATCH = 100  # schedules in one arena: enough to make up for building it
+PATIENT_EVERY = 8  # of the schedules that end well, one has its timers run all the same
+ALL_FREEDOMS = 0.3  # of the schedules may use all freedoms of the model
+EACH_FREEDOM = 0.6
+SAME_FREEDOMS = 8  # schedules one after the other
+CLOCK_EVERY = 16  # schedules between two looks at the clock
+KEPT_PER_LABEL = 2  # schedules of a batch that break a property in one way, the shortest
+
+
+class Request(msgspec.Struct, frozen=True):
+    """What to explore and how; without `properties` it is about everything that the variant guarantees."""
+
+    protocol: str
+    variant: str
+    properties: tuple[str, ...] = ()
+    model: Model = Model()
+    strategy: str = "mix"
+    seed: int = 1
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A schedule that breaks something, before it is shrunk: its script, and what it seems to be a case of."""
+
+    script: str
+    label: str
+    signature: str
+    used: str = ""
+
+
+class BatchResult(msgspec.Struct, frozen=True):
+    """What came of one batch."""
+
+    number: int
+    schedules: int
+    found: tuple[Found, ...] = ()
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One kind of violation with its smallest script."""
+
+    property: str
+    kind: str
+    needs: tuple[str, ...]
+    script: Script
+    witness: str
+    core: str = ""
+    used: frozenset[str] = frozenset()
+    finished: bool = True
+
+
+def explore_batch(
+    registry: Registry, request: Request, number: int, size: int = BATCH, ends: float = FOR_EVER
+) -> BatchResult:
+    """Explore one arena with one strategy, at most until the monotonic clock shows `ends`."""
+    random = Random(f"explore/{request.seed}/{number}")
+    protocol: Protocol = registry.protocols.get(request.protocol, "PROTOCOL")
+    setup, limits = draw(protocol, request.variant, request.model, random)
+    arena = Arena(setup, registry, request.properties)
+    strategy = strategy_of(chosen_strategy(request.strategy, number), arena, random)
+    batch = _Batch(arena, limits, strategy, random)
+    gc.disable()  # machines with parts are cyclic: garbage is collected once per batch
+    try:
+        for at in range(size):
+            if at % CLOCK_EVERY == 0 and time.monotonic() >= ends:
+                break
+            if at % SAME_FREEDOMS == 0 and not isinstance(strategy, Exhaustive):
+                arena.freedoms = _some(batch.freedoms, random)
+            if batch.strategy.exhausted:
+                batch.strategy = RandomWalk(arena, random)
+            batch.schedule(at)
+    finally:
+        arena.freedoms = batch.freedoms
+        gc.collect()
+        gc.enable()
+    return BatchResult(number, batch.schedules, batch.named())
+
+
+def _some(freedoms: frozenset[str], random: Random) -> frozenset[str]:
+    """Some of the freedoms: with all of them in every schedule, the most destructive would hide the others."""
+    if random.random() < ALL_FREEDOMS:
+        return freedoms
+    return frozenset(freedom for freedom in sorted(freedoms) if random.random() < EACH_FREEDOM)
+
+
+class _Batch:
+    """Runs schedules and keeps the shortest that break something."""
+
+    def __init__(self, arena: Arena, limits: Limits, strategy: Strategy, random: Random) -> None:
+        self.arena = arena
+        self.freedoms = arena.freedoms
+        self.limits = limits
+        self.strategy = strategy
+        self.random = random
+        self.schedules = 0
+        self.kept: dict[str, list[list[Operation]]] = {}
+
+    def schedule(self, at: int) -> None:
+        world = World(self.arena)
+        messages = self.random.randint(self.limits.messages_min, self.limits.messages)
+        chances = Chances(world, self.random, self.limits, messages)
+        explored = 0
+        try:
+            self.strategy.schedule(chances)
+            explored = len(world.trace)
+            violations = end(world, patient=at % PATIENT_EVERY == 0)
+        except StumbledError as error:
+            violations = [stumbled(world, error)]
+            explored = explored or len(world.trace)
+        self.schedules += 1
+        for name in {label(violation) for violation in violations}:
+            self._keep(name, world.trace[:explored])
+
+    def _keep(self, name: str, trace: list[Operation]) -> None:
+        kept = self.kept.setdefault(name, [])
+        kept.append(trace)
+        kept.sort(key=len)
+        del kept[KEPT_PER_LABEL:]
+
+    def named(self) -> tuple[Found, ...]:
+        return tuple(
+            found
+            for name, traces in sorted(self.kept.items())
+            for trace in traces
+            for found in self._found(name, trace)
+        )
+
+    def _found(self, name: str, trace: list[Operation]) -> list[Found]:
+        """The schedule in words, if it still does the same; it is what people will replay."""
+        steps = _steps_of(self.arena, trace)
+        played = replay(self.arena, steps)
+        violation = _first(played.violations, name)
+        if violation is None:
+            return []
+        script = write(Script(self.arena.setup, tuple(steps), True, (name,)))
+        return [Found(script, name, signature(played, violation), ",".join(sorted(played.used)))]
+
+
+def _steps_of(arena: Arena, trace: list[Operation]) -> list[Step]:
+    """The steps of a trace; the last of them may make a machine stumble."""
+    world = World(arena)
+    steps = same_world(trace[:-1], world)
+    return steps + [named(world, operation) for operation in trace[-1:]]
+
+
+def _first(violations: list[Violation], name: str) -> Violation | None:
+    return next((violation for violation in violations if label(violation) == name), None)
+
+
+def shrink_found(
+    registry: Registry, found: Found, properties: tuple[str, ...], ends: float = FOR_EVER
+) -> Finding | None:
+    """The smallest script that shows the same, and what kind it is; less small if time runs out meanwhile."""
+    script = parse(found.script)
+    arena = Arena(script.setup, registry, properties)
+    shrinker = Shrinker(Counterexample(arena, script.steps, True, found.label), registry, ends)
+    small = shrinker.shrink()
+    return None if small is None else finding_of(small, shrinker.finished)
+
+
+def finding_of(small: Counterexample, finished: bool = True) -> Finding:
+    """What a small counterexample shows; `finished` if it is as small as it gets."""
+    played = small.played()
+    violation = small.violation(played)
+    needs = tuple(needs_in_words(played.used, small.arena.possible))
+    expects = tuple(dict.fromkeys(label(one) for one in played.violations))
+    script = Script(small.arena.setup, small.steps, small.settles, expects, needs)
+    core, used = kind_core(played, violation), frozenset(played.used)
+    return Finding(
+        violation.property, kind_text(played, violation), needs, script, violation.words, core, used, finished
+    )
+
+
+class Collected:
+    """The findings so far: per kind the smallest. Says what is worth shrinking."""
+
+    SHRUNK_PER_SIGNATURE = 24
+    SHRUNK_PER_FREEDOMS = 2
+
+    def __init__(self) -> None:
+        self.schedules = 0
+        self.findings: dict[tuple[str, str], Finding] = {}
+        self._shrunk: Counter[str] = Counter()
+
+    def take(self, result: BatchResult) -> list[Found]:
+        """Count a batch; returns what has to be shrunk."""
+        self.schedules += result.schedules
+        worth = []
+        for found in result.found:
+            freely = f"{found.signature} {found.used}"
+            enough = self._shrunk[freely] >= self.SHRUNK_PER_FREEDOMS
+            if not enough and self._shrunk[found.signature] < self.SHRUNK_PER_SIGNATURE:
+                self._shrunk[found.signature] += 1
+                self._shrunk[freely] += 1
+                worth.append(found)
+        return worth
+
+    def add(self, finding: Finding | None) -> None:
+        if finding is None:
+            return
+        known = self.findings.get((finding.property, finding.kind))
+        if known is None or _size(finding) < _size(known):
+            self.findings[finding.property, finding.kind] = finding
+
+    def sorted(self) -> list[Finding]:
+        """One finding per kind.
+
+        One that needs more freedoms than another of its core is no kind of its own, nor is one that was not shrunk to
+        the end where its property has one that was.
+        """
+        found = [self.findings[key] for key in sorted(self.findings)]
+        return [one for one in found if not any(_covers(other, one) for other in found)]
+
+
+def _covers(one: Finding, other: Finding) -> bool:
+    if one.finished and not other.finished:
+        return one.property == other.property
+    return (one.property, one.core) == (other.property, other.core) and one.used < other.used
+
+
+def _size(finding: Finding) -> tuple[int, int, str]:
+    text = write(finding.script)
+    return len(finding.script.steps), len(text), text
+
+
+__all__ = ["BATCH", "BatchResult", "Collected", "Finding", "Found", "Request", "explore_batch", "shrink_found"]

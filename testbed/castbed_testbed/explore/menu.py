@@ -1,0 +1,35 @@
+"""All strategies by name, and the mix in which they are tried by default."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+
+from castbed.errors import ConfigurationError
+from castbed_testbed.explore.arena import Arena
+from castbed_testbed.explore.exhaustive import Exhaustive
+from castbed_testbed.explore.guided import Guided
+from castbed_testbed.explore.strategies import SIMPLE, Strategy
+
+MIX = "mix"
+STRATEGIES: Mapping[str, type[Strategy]] = {**SIMPLE, "guided": Guided, "exhaustive": Exhaustive}
+SHARES: tuple[str, ...] = (
+    "slow-channel", "random", "handoffs", "delays", "priorities", "guided", "slow-channel", "exhaustive",
+)  # fmt: skip
+"""The strategies of consecutive batches of the mix."""
+
+
+def check_strategy(name: str) -> str:
+    """The name, if a strategy has it."""
+    if name != MIX and name not in STRATEGIES:
+        raise ConfigurationError("--strategy", f"there is no {name!r} (there are: {', '.join((MIX, *STRATEGIES))})")
+    return name
+
+
+def chosen_strategy(wanted: str, number: int) -> str:
+    """The strategy of the batch of this number."""
+    return SHARES[number % len(SHARES)] if wanted == MIX else wanted
+
+
+def strategy_of(name: str, arena: Arena, random: Random) -> Strategy:
+    return STRATEGIES[name](arena, random)

@@ -1,0 +1,89 @@
+"""Steps played again: exactly, or as far as they still make sense when others were taken away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from castbed.errors import ConfigurationError
+from castbed.events import Event
+from castbed.properties import Violation
+from castbed.values import NodeNumber
+from castbed_testbed.explore.arena import Arena
+from castbed_testbed.explore.closing import settle
+from castbed_testbed.explore.freedoms import WORDS
+from castbed_testbed.explore.judging import stumbled, violations_of
+from castbed_testbed.explore.naming import check_names, operation_of
+from castbed_testbed.explore.rules import freedom_used
+from castbed_testbed.explore.steps import Step, words
+from castbed_testbed.explore.world import StumbledError, World
+
+
+class WatchedWorld(World):
+    """A world that remembers what each node was shown when."""
+
+    def __init__(self, arena: Arena) -> None:
+        self.shown: dict[tuple[NodeNumber, int], Event] = {}
+        super().__init__(arena)
+
+    def _step(self, node: NodeNumber, event: Event) -> None:
+        self.shown[node, self.now] = event
+        super()._step(node, event)
+
+
+class Replay:
+    """What came of playing steps: those that happened, the freedoms they used, what they violate."""
+
+    def __init__(self, world: WatchedWorld) -> None:
+        self.world = world
+        self.happened: list[Step] = []
+        self.used: set[str] = set()
+        self.violations: list[Violation] = []
+
+    def play(self, steps: Iterable[Step], settles: bool, allowed: frozenset[str]) -> None:
+        """Do every step that can happen and that the freedoms allow, then settle and judge."""
+        try:
+            for step in steps:
+                self._do(step, allowed)
+            if settles:
+                settle(self.world)
+            self.violations = violations_of(self.world)
+        except StumbledError as error:
+            self.violations = [stumbled(self.world, error)]
+
+    def _do(self, step: Step, allowed: frozenset[str]) -> None:
+        operation = operation_of(self.world, step)
+        if operation is None:
+            return
+        freedom = freedom_used(self.world, operation)
+        if freedom is None or freedom in allowed:
+            if freedom is not None:
+                self.used.add(freedom)
+            self.happened.append(step)
+            self.world.again(operation)
+
+
+def replay(arena: Arena, steps: Sequence[Step], settles: bool = True, allowed: frozenset[str] | None = None) -> Replay:
+    """Play steps as far as they make sense; `allowed` are the freedoms, by default those of the arena."""
+    played = Replay(WatchedWorld(arena))
+    played.play(steps, settles, arena.freedoms if allowed is None else allowed)
+    return played
+
+
+class ExactReplay(Replay):
+    """Every step has to happen; one that cannot is a ConfigurationError that names it."""
+
+    def _do(self, step: Step, allowed: frozenset[str]) -> None:
+        where = f"step {len(self.happened) + 1} ({words(step)})"
+        try:
+            check_names(self.world, step)
+            operation = operation_of(self.world, step)
+        except (ConfigurationError, ValueError) as error:
+            raise ConfigurationError(where, str(error)) from None
+        if operation is None:
+            raise ConfigurationError(where, "cannot happen here: nothing like that is there now")
+        freedom = freedom_used(self.world, operation)
+        if freedom is not None and freedom not in allowed:
+            variant = f"{self.world.arena.setup.protocol} ({self.world.arena.setup.variant})"
+            what = WORDS.get(freedom, "this, which no network and no node does now")
+            raise ConfigurationError(where, f"uses {what}, which the model of {variant} does not allow")
+        super()._do(step, allowed)

@@ -1,0 +1,127 @@
+"""Scripts are text that people read and edit: written and read back alike, and every mistake names its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from explore_support import REGISTRY, parse, script
+from hypothesis import given
+from hypothesis import strategies as st
+
+from castbed import ConfigurationError
+from castbed_testbed.explore import steps as said
+from castbed_testbed.explore.arena import Setup
+from castbed_testbed.explore.corpus import scripts_in, violated_by, what_changed
+from castbed_testbed.explore.script import Script, read, write
+from castbed_testbed.explore.steps import parse_step, words
+
+CORPUS = Path(__file__).parents[1] / "corpus"
+
+names = st.from_regex(r"[A-Za-z][A-Za-z0-9]{0,3}", fullmatch=True)
+copies = (names, names, names, st.one_of(st.just(""), names), st.integers(1, 120))
+any_step = st.one_of(
+    st.builds(said.Submits, names, names, st.sampled_from(["1", "2", "1.C"]), st.one_of(st.just(""), names)),
+    st.builds(said.Asks, names, st.just("create-group"), st.just((("desc", "talk"),))),
+    st.builds(said.Asks, names, st.sampled_from(["join", "leave"]), st.just((("group", "1"),))),
+    st.builds(said.Asks, names, st.just("advertise")),
+    *(st.builds(kind, *copies) for kind in (said.Receives, said.Lost, said.Duplicated)),
+    st.builds(said.Fires, names, st.sampled_from(["T_REQ", "group-1/digest", "msp1/sync/SyncId(pid=3,number=1)"])),
+    st.builds(said.Moves, names, names),
+    *(st.builds(kind, names) for kind in (said.GoesAway, said.ComesBack, said.Crashes)),
+    st.builds(said.Restarts, names, st.booleans()),
+    st.builds(said.Arrives, st.lists(st.tuples(names, names), max_size=3).map(tuple)),
+    st.just(said.TimePasses()),
+)
+
+
+@given(any_step)
+def test_every_step_reads_back_as_itself(step: said.Step) -> None:
+    assert parse_step(words(step)) == step
+
+
+@given(st.lists(any_step, max_size=6), st.booleans(), st.lists(st.sampled_from(["fifo/wrong-order", "total"])))
+def test_every_script_reads_back_as_itself(steps: list[said.Step], settles: bool, expects: list[str]) -> None:
+    topology = {"kind": "three_tier", "hosts": {"h1": "S1"}, "coordinators": {"C1": ["S1"]}, "groups": {"1": ["h1"]}}
+    setup = Setup("eomp", "published", topology, {"nack_period": "1s", "cache_size": 3}, seed=7)
+    written = Script(setup, tuple(steps), settles, tuple(expects), ("needs a crash",))
+    assert parse(write(written)) == written
+
+
+def test_ordinals_are_english() -> None:
+    shown = [said.ordinal(number) for number in (1, 2, 3, 4, 11, 12, 13, 21, 102, 112)]
+    assert shown == ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "102nd", "112th"]
+
+
+def test_comments_and_empty_lines_say_nothing() -> None:
+    assert parse(script("# first\n\nA submits a to 1  # and why\nthen everything settles")).steps == (
+        said.Submits("A", "a", "1"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (script("A submits a to 1\nA flies away"), "line 6: 'A flies away' is no step"),
+        (script("then everything settles\nA crashes"), "line 6: nothing comes after 'then everything settles'"),
+        ("protocol = {}\n", "has no line 'steps:'"),
+        ("protocol = \nsteps:\n", "is not TOML above its steps"),
+        (script("A crashes", header="colour = 3"), "colour"),
+        ('protocol = { name = "sb" }\ntopology = {}\nsteps:\n', "protocol.variant: a script says which"),
+    ],
+)
+def test_a_mistake_is_named_where_it_is(text: str, problem: str) -> None:
+    with pytest.raises(ConfigurationError, match=problem.replace("(", r"\(")):
+        parse(text)
+
+
+@pytest.mark.parametrize(
+    ("steps", "problem"),
+    [
+        ("D submits a to 1", r"step 1 \(D submits a to 1\): there is no node 'D'"),
+        ("A submits a to x", r"step 1 .*'x' is no group"),
+        ("A receives Shout from B", r"there is no packet 'Shout' \(there are: Said\)"),
+        ("A joins 1", r"there is no command 'join' \(there are: none\)"),
+        ("A submits a to 1\nB receives Said b from A", r"step 2 .*: cannot happen here"),
+        (
+            "A submits a to 1\nSaid a from A to B is lost",
+            r"uses loss on the air, which the model of hasty \(published\)",
+        ),
+        ("A crashes", r"uses a crash, which the model"),
+        ("A goes out of range", r"uses a node out of range, which the model"),
+    ],
+)
+def test_a_step_that_cannot_happen_is_refused(steps: str, problem: str) -> None:
+    with pytest.raises(ConfigurationError, match=problem):
+        violated_by(parse(script(steps)), REGISTRY)
+
+
+def test_of_several_copies_the_first_is_meant_unless_the_step_says_which() -> None:
+    """Two copies of `a` for B: the second one may arrive first where the air keeps no order."""
+    careless = "A submits a to 1\nSaid a from A to B is duplicated\n"
+    first = parse(script(careless + "B receives Said a from A", variant="careless"))
+    second = parse(script(careless + "B receives 2nd Said a from A", variant="careless"))
+    assert violated_by(first, REGISTRY) == ("agreement/missing",)
+    with pytest.raises(ConfigurationError, match="overtaking on the air"):
+        violated_by(second, REGISTRY)
+
+
+@pytest.mark.parametrize("path", scripts_in(CORPUS), ids=lambda path: path.stem)
+def test_the_scripts_of_the_corpus_do_what_they_expect(path: Path) -> None:
+    assert what_changed(path, REGISTRY) == ""
+
+
+def test_the_corpus_is_there() -> None:
+    assert len(scripts_in(CORPUS)) >= 6
+
+
+def test_a_changed_outcome_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "changed.steps"
+    text = (CORPUS / "sb-answer-before-its-question.steps").read_text(encoding="utf-8")
+    path.write_text(text.replace("\nsteps:", 'expects = ["semantic/parent-later"]\nsteps:'), encoding="utf-8")
+    assert what_changed(path, REGISTRY) == "expects semantic/parent-later to be violated; now it is nothing"
+
+
+def test_a_script_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        read(tmp_path / "missing.steps")
