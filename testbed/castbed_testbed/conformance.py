@@ -3,7 +3,8 @@
 Trials are random experiments within what the protocol says it needs: everything that it does not need is taken away
 somewhere (loss where it does not need a reliable air, crashes where it does not need their absence, ...). Each trial
 is judged by the properties that the protocol guarantees. Besides, the protocol has to be deterministic, its packets
-have to survive the wire, and no malformed frame may disturb a machine.
+have to survive the wire, no malformed frame may disturb a machine, and a short exploration must not find a schedule
+that breaks a guarantee.
 """
 
 from __future__ import annotations
@@ -19,14 +20,19 @@ from castbed.declarations import Protocol
 from castbed.history import History
 from castbed.properties import Violation
 from castbed.registry import Registry
+from castbed_testbed.attack import attack, smallest
 from castbed_testbed.disturbance import disturbed
 from castbed_testbed.elsewhere import fingerprint, fingerprint_elsewhere
 from castbed_testbed.experiment import Loaded, load
+from castbed_testbed.explore.engine import Finding
+from castbed_testbed.majority import RECOVERY
 from castbed_testbed.plan import make_plan
 from castbed_testbed.recorder import MemoryRecorder
 from castbed_testbed.sim.runner import simulate
 
 FAULTS_PER_TRIAL = 3  # of each counted kind, at most
+DURATION_MS = 5_000
+MILLISECOND = 1_000_000
 
 
 class Trial(msgspec.Struct, frozen=True):
@@ -48,7 +54,10 @@ class Trial(msgspec.Struct, frozen=True):
 
 
 class ConformanceReport(msgspec.Struct):
-    """What the kit found: how many trials ran, and the failures in words (empty: the protocol conforms)."""
+    """What the kit found: how many trials ran and schedules were explored, and the failures in words.
+
+    Without failures the protocol conforms.
+    """
 
     protocol: str
     variant: str
@@ -56,6 +65,8 @@ class ConformanceReport(msgspec.Struct):
     deliveries: int = 0
     failures: list[str] = []
     failed_trial: Trial | None = None
+    schedules: int = 0
+    finding: Finding | None = None
 
 
 def conform(
@@ -65,8 +76,9 @@ def conform(
     runs: int = 100,
     seed: int = 1,
     progress: Callable[[int], None] | None = None,
+    schedules: int = 0,
 ) -> ConformanceReport:
-    """Try the protocol in `runs` random experiments; stops at the first that violates a guarantee."""
+    """Try the protocol in `runs` random experiments, then in explored `schedules`; stops at the first failure."""
     protocol = registry.protocols.get(name, "PROTOCOL")
     chosen_variant = variant_name(protocol, variant, "--variant")
     report = ConformanceReport(name, chosen_variant)
@@ -85,7 +97,18 @@ def conform(
         report.failures += _determinism(registry, loaded) + disturbed(registry, loaded)
     if not report.deliveries and report.failed_trial is None:
         report.failures.append("no trial delivered anything: declare an `exercise` that makes the protocol work")
+    if schedules and not report.failures:
+        _explore(registry, report, schedules, seed)
     return report
+
+
+def _explore(registry: Registry, report: ConformanceReport, schedules: int, seed: int) -> None:
+    explored = attack(registry, report.protocol, report.variant, schedules, seed)
+    report.schedules = explored.schedules
+    report.finding = smallest(explored)
+    if report.finding is not None:
+        finding = report.finding
+        report.failures.append(f"a schedule of {len(finding.script.steps)} steps violates {finding.property}")
 
 
 def run_trial(registry: Registry, loaded: Loaded) -> Trial:
@@ -110,13 +133,15 @@ def random_experiment(protocol: Protocol, variant: str, seed: int) -> Loaded:
         "protocol": {"name": protocol.name, "variant": variant},
         "transport": {"name": "sim", "options": {"decode": True}},
         "seed": seed,
-        "duration": "5s",
+        "duration": f"{DURATION_MS}ms",
         "drain": "30s",
         "topology": _topology(protocol.model, random),
         "workload": {"kind": "steady", "rate": random.choice([1, 5]), "replies": random.choice([0.0, 0.5])},
         "faults": dict(_faults(protocol, variant, random)),
     }
     _air(data, protocol.variants[variant].needs, random)
+    if "core_majority" in protocol.variants[variant].needs:
+        _spare_the_core(data, random)
     return load(_merged(data, protocol.exercise))
 
 
@@ -157,6 +182,26 @@ def _faults(protocol: Protocol, variant: str, random: Random) -> Iterator[tuple[
         down = {"kind": "uniform", "low": "10ms", "high": "3s"}
         storage = random.random() < 0.5
         yield "random_crashes", {"count": random.randint(1, FAULTS_PER_TRIAL), "down": down, "storage": storage}
+
+
+def _spare_the_core(data: dict[str, Any], random: Random) -> None:
+    """Crashes of the core one by one, with time to recover, and other crashes outside; wires of any delay."""
+    faults, topology = data["faults"], data["topology"]
+    topology["coordinators"] = coordinators = random.randint(2, 4)
+    topology["stations"] = max(topology["stations"], coordinators)
+    slow = random.choice(["2ms", "20ms"])
+    topology["wire"] = {"delay": random.choice(["1ms", {"kind": "uniform", "low": "100us", "high": slow}])}
+    if "random_crashes" in faults:
+        faults["random_crashes"]["roles"] = ["host", "station"]
+    if random.random() < 0.5:
+        core = ["Q", *(f"C{number}" for number in range(1, coordinators + 1))]
+        node, at = random.choice(core), random.randint(0, 2000)
+        again, back = random.choice(core), at + random.randint(1, 2000)
+        faults["crashes"] = [{"node": node, "at": f"{at}ms"}]
+        faults["restarts"] = [{"node": node, "at": f"{back}ms"}]
+        later = back + RECOVERY // MILLISECOND + random.randint(1, 1000)
+        if random.random() < 0.5 and later < DURATION_MS:
+            faults["crashes"].append({"node": again, "at": f"{later}ms"})
 
 
 def _merged(data: dict[str, Any], more: Any) -> dict[str, Any]:

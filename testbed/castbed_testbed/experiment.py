@@ -8,20 +8,26 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import tomli_w
 
 from castbed.errors import ConfigurationError
+from castbed.parts.cell_channel import CellOptions
+from castbed.parts.repair_layer import RepairOptions
 from castbed.topology import NODES_MAX
 from castbed.units import BitRate, Duration, convert, show_duration
 from castbed_testbed.delays import Delay
 from castbed_testbed.faults import Faults, Handoff, Probability
+from castbed_testbed.keys import KeySource, with_key_path
+from castbed_testbed.paths import Point, read_points
 from castbed_testbed.traces import Cells, Position, read_trace
 
 TIME_MAX = 1 << 62  # nanoseconds, 146 years: captures keep times in 64 bits
 NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
+
+GSM_KEYS = frozenset({"backend", "gsm", "delay"})  # of the air; the others describe a pipe
 
 NAME_MAX = 100  # leaves room for what is put behind a name in the 255 bytes of a file name
 
@@ -41,27 +47,52 @@ class ProtocolChoice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     options: dict[str, Any] = {}
 
 
+class GsmSpec(CellOptions, frozen=True, forbid_unknown_fields=True):
+    """The cellular channel below an air of the back-end `gsm`, and what packets for one receiver need besides."""
+
+    unicast_setup: Duration = Duration(500_000_000)
+    """Until a dedicated channel is there: a 51-multiframe for the page or request, another for the assignment."""
+
+
 class AirSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The shared medium: every transmitter has a queue of its own and sends at `rate`."""
+    """The shared medium. `pipe`: every transmitter has a queue of its own and sends at `rate`. `gsm`: channels.
+
+    In a pipe, hosts may share one queue per cell with each other (`shared = "uplink"`) or with the station, too
+    (`"cell"`). With `sizes = "messages"` a frame takes as long as its payload alone would, as papers count. Members of
+    a broadcast topology that are further apart than `range_m` do not hear each other.
+    """
 
     rate: BitRate = BitRate(2_000_000)
     delay: Delay = Delay("fixed", 1_000)
+    shared: Literal["none", "uplink", "cell"] = "none"
+    sizes: Literal["frames", "messages"] = "frames"
+    backend: Literal["pipe", "gsm"] = "pipe"
+    gsm: GsmSpec | None = None
+    range_m: float | None = None
 
 
 class WireSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The wires between fixed nodes; without `fifo` packets of one link may overtake each other."""
+    """The wires between fixed nodes; without `fifo` packets of one link may overtake each other.
+
+    Each direction of each wire has a transmitter and a queue of its own, or each node has one for all its wires; that
+    one sends a copy to each receiver of a multicast, or (`fanout = "multicast"`) one for all of them.
+    """
 
     rate: BitRate = BitRate(100_000_000)
     delay: Delay = Delay("fixed", 1_000_000)
     fifo: bool = True
+    sizes: Literal["frames", "messages"] = "frames"
+    transmitter: Literal["link", "node"] = "link"
+    fanout: Literal["copies", "multicast"] = "copies"
 
 
 class TopologySpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Nodes as a number or as names; which keys apply depends on `kind`.
 
     `hosts` may also say where each starts (`{h1 = "S1"}`). `coordinators` may say which stations they have
-    (`{C1 = ["S1", "S2"]}`). `groups` maps group numbers to names; left out, everybody is in group 1. `layout` or
-    `neighbours` says which cells lie side by side, `positions` (in metres) where the stations stand.
+    (`{C1 = ["S1", "S2"]}`). `groups` maps group numbers to names, or is a number of groups; left out, everybody is in
+    group 1. Of a number of groups everybody is in all, or in `groups_of_each` of them, dealt out in turn. `layout` or
+    `neighbours` says which cells lie side by side, `positions` (in metres) where stations or members are.
     """
 
     kind: str = "broadcast"
@@ -71,7 +102,8 @@ class TopologySpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hosts: int | list[str] | dict[str, str] | None = None
     coordinators: int | dict[str, list[str]] | None = None
     sequencer: str = "Q"
-    groups: dict[str, list[str]] | None = None
+    groups: int | dict[str, list[str]] | None = None
+    groups_of_each: int | None = None
     layout: str | None = None
     neighbours: dict[str, list[str]] | None = None
     positions: dict[str, Position] | None = None
@@ -80,10 +112,11 @@ class TopologySpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class MobilitySpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Hosts that change cell by themselves; which keys apply depends on `kind`.
+    """Hosts that change cell by themselves, or members that move; which keys apply depends on `kind`.
 
     `dwell`: they stay for a `dwell` time, then move to another cell; with `gap` they are in no cell for that long on
-    the way. `trace`: they go where a `file` says, or `moves`, which is what the file becomes when it is read.
+    the way. `trace`: they go where a `file` says, or `moves` (of hosts) or `points` (of members), which is what the
+    file becomes when it is read.
     """
 
     kind: str = "dwell"
@@ -98,6 +131,7 @@ class MobilitySpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     format: str = "csv"
     range_m: float | None = None
     moves: list[Handoff] | None = None
+    points: list[Point] | None = None
 
 
 class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -115,6 +149,8 @@ class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     application: Named | None = None
     mobility: MobilitySpec | list[MobilitySpec] | None = None
     faults: Faults = Faults()
+    repair: RepairOptions | None = None
+    key: KeySource | None = None
 
     def movements(self) -> list[tuple[str, MobilitySpec]]:
         """Everything that moves hosts, each with the path of its key, under which its moves are counted."""
@@ -148,7 +184,7 @@ def load_file(path: Path, overrides: Sequence[str] = (), seed: int | None = None
         _set(data, override)
     if seed is not None:
         data["seed"] = seed
-    return load(with_traces(data, path.parent))
+    return load(with_key_path(with_traces(data, path.parent), path.parent))
 
 
 def load(data: dict[str, Any]) -> Loaded:
@@ -163,9 +199,42 @@ def load(data: dict[str, Any]) -> Loaded:
     for key in ("air", "wire"):
         if getattr(experiment.topology, key).rate <= 0:
             raise ConfigurationError(f"topology.{key}.rate", "has to be more than nothing")
+    if experiment.topology.wire.fanout == "multicast" and experiment.topology.wire.transmitter != "node":
+        raise ConfigurationError("topology.wire.fanout", "one transmission for all needs transmitter = 'node'")
+    _check_backend(experiment)
+    _check_simulated(experiment)
     if not 0 <= experiment.seed < 1 << 63:
         raise ConfigurationError("seed", "has to be a number from 0 to 2**63 - 1")
     return Loaded(experiment, {**data, "seed": experiment.seed})
+
+
+def _check_simulated(experiment: Experiment) -> None:
+    """Models of media that only a simulation can follow."""
+    topology = experiment.topology
+    set_keys = [
+        f"topology.{medium}.{key}"
+        for medium, plain in (("air", AirSpec()), ("wire", WireSpec()))
+        for key in ("shared", "sizes", "transmitter", "fanout")
+        if getattr(getattr(topology, medium), key, None) != getattr(plain, key, None)
+    ]
+    set_keys += ["faults.loss_spares"] if experiment.faults.loss_spares else []
+    if set_keys and experiment.transport.name != "sim":
+        raise ConfigurationError(set_keys[0], "only the transport 'sim' has this")
+
+
+def _check_backend(experiment: Experiment) -> None:
+    air, kind = experiment.topology.air, experiment.topology.kind
+    if air.backend == "pipe":
+        if air.gsm is not None:
+            raise ConfigurationError("topology.air.gsm", "is for the back-end 'gsm'")
+        return
+    if kind not in ("cellular", "three_tier"):
+        raise ConfigurationError("topology.air.backend", f"gsm needs stations, and a {kind} topology has none")
+    if experiment.transport.name != "sim":
+        raise ConfigurationError("topology.air.backend", "only the transport 'sim' has gsm")
+    for key in sorted(set(AirSpec.__struct_fields__) - GSM_KEYS):
+        if getattr(air, key) != getattr(AirSpec(), key):
+            raise ConfigurationError(f"topology.air.{key}", "is for the back-end 'pipe'; gsm has what its blocks carry")
 
 
 def with_traces(data: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -186,13 +255,28 @@ def _with_moves(
 ) -> dict[str, Any]:
     if source.kind != "trace" or source.file is None:
         return table
-    if source.moves is not None:
-        raise ConfigurationError(f"{path}.moves", "a trace has either a file or moves")
+    for key in ("moves", "points"):
+        if getattr(source, key) is not None:
+            raise ConfigurationError(f"{path}.{key}", f"a trace has either a file or {key}")
+    if topology.kind == "broadcast":
+        return _with_points(table, source, path, topology, folder)
     hosts = host_names(topology) if source.hosts is None else source.hosts
     cells = Cells(hosts, station_names(topology), topology.positions or {}, source.range_m)
     moves = read_trace(folder / source.file, source.format, cells, path)
     kept = {key: value for key, value in table.items() if key not in ("file", "format", "range_m")}
     return {**kept, "moves": [{"host": m.host, "at": show_duration(m.at), "to": m.to} for m in moves]}
+
+
+def _with_points(
+    table: dict[str, Any], source: MobilitySpec, path: str, topology: TopologySpec, folder: Path
+) -> dict[str, Any]:
+    if source.range_m is not None:
+        raise ConfigurationError(f"{path}.range_m", "members hear each other as far as topology.air.range_m says")
+    members = node_names(topology, "members", "n") if source.hosts is None else source.hosts
+    points = read_points(folder / source.file, source.format, members, path) if source.file is not None else []
+    kept = {key: value for key, value in table.items() if key not in ("file", "format")}
+    shown = [{"node": p.node, "at": show_duration(p.at), "x": p.x, "y": p.y} for p in points]
+    return {**kept, "points": shown}
 
 
 def _check_name(name: str) -> None:

@@ -91,11 +91,12 @@ class RandomAbsences(_Fault, frozen=True):
 
 
 class RandomCrashes(_Fault, frozen=True):
-    """`count` crashes of random nodes, each restarted after `down`."""
+    """`count` crashes of random nodes, or of those in one of the `roles`, each restarted after `down`."""
 
     count: Count
     down: Delay
     storage: bool = True
+    roles: list[str] | None = None
 
 
 class RandomPartitions(_Fault, frozen=True):
@@ -109,6 +110,8 @@ class Faults(_Fault, frozen=True):
     """All faults of an experiment."""
 
     loss: Probability = 0.0
+    loss_spares: list[str] = []
+    """Packet types of which no copy is lost."""
     duplication: Probability = 0.0
     reordering: Reordering | None = None
     cuts: list[Cut] = []
@@ -125,4 +128,4 @@ class Faults(_Fault, frozen=True):
 
     def asked_for(self) -> list[str]:
         """The names of the faults that this experiment wants to see."""
-        return [name for name in self.__struct_fields__ if getattr(self, name)]
+        return [name for name in self.__struct_fields__ if getattr(self, name) and name != "loss_spares"]

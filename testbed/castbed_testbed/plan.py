@@ -12,14 +12,20 @@ from castbed.assembly import Chosen, variant_name
 from castbed.declarations import NEEDS, ApplicationPlugin, Transport, Workload
 from castbed.errors import ConfigurationError
 from castbed.history import RunIdentity
+from castbed.parts import RepairOptions
 from castbed.registry import Registry
 from castbed.topology import Topology
 from castbed.units import convert
 from castbed.values import NodeNumber
+from castbed.wire import Codec
 from castbed_testbed.experiment import Experiment, Named
+from castbed_testbed.keys import Secret, read_key
+from castbed_testbed.majority import majority_breaker
 from castbed_testbed.mobility import coverage_gaps
 from castbed_testbed.networks import build_topology
 from castbed_testbed.schedule import Schedule, build_schedule
+
+REPAIRABLE_MODEL = "broadcast"
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -32,6 +38,7 @@ class Plan(msgspec.Struct, frozen=True):
     transport_options: Any
     schedule: Schedule
     programs: tuple[tuple[Workload | ApplicationPlugin, Any], ...]
+    secret: Secret | None = None
 
     @property
     def end(self) -> int:
@@ -51,6 +58,10 @@ class Plan(msgspec.Struct, frozen=True):
             tuple(node.role for node in nodes),
             chosen.variant.guarantees,
         )
+
+    def codec(self, life: int) -> Codec:
+        """The codec of one life of one node on a real network; with a key it takes only sealed frames."""
+        return self.chosen.codec(self.secret.seal() if self.secret else None, life)
 
     def random(self, purpose: str) -> Random:
         """The random source for one purpose; sources of different purposes never influence each other."""
@@ -76,10 +87,13 @@ def make_plan(experiment: Experiment, registry: Registry) -> Plan:
         problem = f"{chosen.protocol.name} runs on {chosen.protocol.model!r}, not on {topology.model!r}"
         raise ConfigurationError("topology.kind", problem)
     _check_roles(topology, chosen)
+    _check_spared(experiment, chosen)
     schedule = build_schedule(experiment, topology, chosen.commands)
-    _check_needs(experiment, topology, chosen, transport)
+    _check_repair(experiment, topology)
+    _check_needs(experiment, topology, schedule, chosen, transport)
     programs = _programs(experiment, registry)
-    plan = Plan(experiment, topology, chosen, transport, transport_options, schedule, programs)
+    secret = read_key(experiment.key) if experiment.key is not None else None
+    plan = Plan(experiment, topology, chosen, transport, transport_options, schedule, programs, secret)
     plan.applications(topology.nodes[0].number, 0)  # so that a workload's objections come before the run
     return plan
 
@@ -92,7 +106,7 @@ def _choose(experiment: Experiment, registry: Registry) -> Chosen:
     below = _membership(experiment, protocol.membership)
     membership = registry.memberships.get(below.name, "membership.name")
     below_options = convert(below.options, membership.options, "membership.options")
-    return Chosen(protocol, variant, options, membership, below_options)
+    return Chosen(protocol, variant, options, membership, below_options, experiment.repair)
 
 
 def _membership(experiment: Experiment, brought: str | None) -> Named:
@@ -112,16 +126,44 @@ def _check_roles(topology: Topology, chosen: Chosen) -> None:
             raise ConfigurationError("topology.kind", problem)
 
 
-def _check_needs(experiment: Experiment, topology: Topology, chosen: Chosen, transport: Transport) -> None:
+def _check_spared(experiment: Experiment, chosen: Chosen) -> None:
+    names = {packet.__name__ for packet in chosen.protocol.packets}
+    for name in experiment.faults.loss_spares:
+        if name not in names:
+            problem = f"{chosen.protocol.name} has no packet {name!r} (it has: {', '.join(sorted(names))})"
+            raise ConfigurationError("faults.loss_spares", problem)
+
+
+def _check_needs(
+    experiment: Experiment, topology: Topology, schedule: Schedule, chosen: Chosen, transport: Transport
+) -> None:
     taken = _taken_away(experiment, topology)
-    needs = chosen.variant.needs | (chosen.membership.needs if chosen.membership and chosen.stacked else frozenset())
+    if schedule.apart:
+        taken.setdefault("reliable_air", "topology.air.range_m")
+    breaker = majority_breaker(schedule, topology)
+    if breaker is not None:
+        taken["core_majority"] = f"faults.{breaker.fault}"
     who = f"{chosen.protocol.name} ({chosen.variant_name})"
-    for need in sorted(needs):
+    for need in sorted(chosen.needs):
         if need in taken:
-            raise ConfigurationError(taken[need], f"{who} needs {NEEDS[need]}, and this takes that away")
+            problem = f"{who} needs {NEEDS[need]}, and this takes that away{_remedy(need, topology)}"
+            raise ConfigurationError(taken[need], problem)
         if need not in transport.offers:
-            problem = f"{who} needs {NEEDS[need]}, which {transport.name} does not offer"
+            problem = f"{who} needs {NEEDS[need]}, which {transport.name} does not offer{_remedy(need, topology)}"
             raise ConfigurationError("transport.name", problem)
+
+
+def _remedy(need: str, topology: Topology) -> str:
+    """What the repair layer could do about it."""
+    if topology.model != REPAIRABLE_MODEL or need not in RepairOptions(fifo=True).gives:
+        return ""
+    return " (`repair.fifo = true` gives it)" if need == "fifo_air" else " (`repair = {}` gives it)"
+
+
+def _check_repair(experiment: Experiment, topology: Topology) -> None:
+    if experiment.repair is not None and topology.model != REPAIRABLE_MODEL:
+        problem = f"the repair layer is for {REPAIRABLE_MODEL!r} topologies: in cells and on sites, who hears changes"
+        raise ConfigurationError("repair", problem)
 
 
 def _taken_away(experiment: Experiment, topology: Topology) -> dict[str, str]:
@@ -134,6 +176,8 @@ def _taken_away(experiment: Experiment, topology: Topology) -> dict[str, str]:
         ("fifo_wire", "topology.wire.fifo", not spec.wire.fifo),
         ("fifo_air", "topology.air.delay", spec.air.delay.constant is None),
         ("fifo_air", "faults.reordering", faults.reordering is not None),
+        ("fifo_air", "topology.air.backend", spec.air.backend == "gsm"),
+        ("reliable_air", "topology.air.backend", spec.air.backend == "gsm"),
         ("reliable_air", "faults.loss", faults.loss > 0),
         ("reliable_air", "faults.duplication", faults.duplication > 0),
         ("reliable_air", "faults.cuts", bool(faults.cuts)),

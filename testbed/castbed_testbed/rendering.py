@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import msgspec
 
-from castbed.declarations import ApplicationPlugin, Protocol
+from castbed.declarations import PUBLISHED, ApplicationPlugin, Protocol
 from castbed.errors import ConfigurationError, UnavailableError
 from castbed.registry import Registry, load_registry
 from castbed.units import convert
@@ -112,11 +112,16 @@ def _experiment(protocol: Protocol, hosts: int, duration_ns: int) -> dict[str, A
     topology = {"kind": protocol.model, _HOSTS[protocol.model]: names, **NETWORKS[protocol.model]}
     return {
         "name": "speed-up",
-        "protocol": {"name": protocol.name},
+        "protocol": {"name": protocol.name, "variant": _as_measured(protocol)},
         "topology": topology,
         "duration": f"{duration_ns}ns",
         "drain": "0s",
     }
+
+
+def _as_measured(protocol: Protocol) -> str:
+    """The paper measured the protocol as published."""
+    return PUBLISHED if PUBLISHED in protocol.variants else protocol.default_variant
 
 
 def show(rows: Sequence[Row]) -> str:

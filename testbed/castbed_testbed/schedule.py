@@ -19,6 +19,7 @@ from castbed_testbed import faults as wanted
 from castbed_testbed.experiment import Experiment
 from castbed_testbed.mobility import Move, moves
 from castbed_testbed.networks import host_number, node_number, station_number
+from castbed_testbed.ranges import spans_apart
 
 Pair = tuple[NodeNumber, NodeNumber]
 
@@ -75,10 +76,11 @@ class Block(msgspec.Struct, frozen=True):
 
 
 class Schedule(msgspec.Struct, frozen=True):
-    """All happenings in order of time, and all blocked directions."""
+    """All happenings in order of time, and all blocked directions; some because members are `apart` in metres."""
 
     happenings: tuple[Happening, ...]
     blocks: tuple[Block, ...]
+    apart: bool = False
 
 
 def build_schedule(experiment: Experiment, topology: Topology, commands: tuple[type[Command], ...]) -> Schedule:
@@ -91,7 +93,9 @@ def build_schedule(experiment: Experiment, topology: Topology, commands: tuple[t
         *(_moved(move) for move in moves(experiment, topology)),
     ]
     blocks = [*_cuts(experiment.faults, topology), *_partitions(experiment.faults, topology), *draw.partitions()]
-    return Schedule(tuple(sorted(happenings, key=lambda happening: happening.at)), tuple(blocks))
+    apart = list(_out_of_range(experiment, topology))
+    in_order = tuple(sorted(happenings, key=lambda happening: happening.at))
+    return Schedule(in_order, (*blocks, *apart), bool(apart))
 
 
 def _listed(faults: wanted.Faults, topology: Topology, commands: tuple[type[Command], ...]) -> Iterable[Happening]:
@@ -175,6 +179,12 @@ def _check_sides(sides: list[list[NodeNumber]], path: str) -> None:
         raise ConfigurationError(path, "a node is on one side at most")
 
 
+def _out_of_range(experiment: Experiment, topology: Topology) -> Iterable[Block]:
+    for one, other, start, end, counted in spans_apart(experiment, topology):
+        yield Block(one, other, start, end, counted)
+        yield Block(other, one, start, end, counted)
+
+
 def _between(sides: list[list[NodeNumber]], start: int, end: int, fault: str) -> Iterable[Block]:
     for here in sides:
         for there in sides:
@@ -217,9 +227,12 @@ class _Drawn:
         if plan is None:
             return
         random = self._random("crashes")
-        free_from = {node.number: 0 for node in self.topology.nodes}
+        able = [node.number for node in self.topology.nodes if plan.roles is None or node.role in plan.roles]
+        if not able:
+            raise ConfigurationError("faults.random_crashes.roles", "no node of this topology has such a role")
+        free_from = dict.fromkeys(able, 0)
         for _ in range(plan.count):
-            node = random.choice(self.topology.nodes).number
+            node = random.choice(able)
             start = max(self._moment(random), free_from[node])
             end = start + max(1, plan.down.sample(random))
             free_from[node] = end + 1

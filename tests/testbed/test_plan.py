@@ -89,6 +89,59 @@ def test_wires_have_no_air(need: str) -> None:
     assert said.startswith(f"topology.kind: post (needs-{need}) needs ")
 
 
+THREE = {"kind": "three_tier", "coordinators": 2, "stations": 2, "hosts": 2}
+FIVE = {"kind": "three_tier", "coordinators": 4, "stations": 4, "hosts": 2}
+
+
+def crash_of(node: str, at_ms: int, down_ms: int | None = None) -> tuple[dict[str, Any], ...]:
+    crash = {"node": node, "at": f"{at_ms}ms"}
+    return (crash,) if down_ms is None else (crash, {"node": node, "at": f"{at_ms + down_ms}ms"})
+
+
+def core_crashes(topology: dict[str, Any], *crashes: tuple[dict[str, Any], ...]) -> dict[str, Any]:
+    faults = {"crashes": [crash for crash, *_ in crashes], "restarts": [back[0] for _, *back in crashes if back]}
+    return probe(protocol={"name": "eomp", "variant": "repaired"}, topology=topology, duration="10s", faults=faults)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        core_crashes(THREE, crash_of("Q", 1000), crash_of("C1", 2000)),
+        core_crashes(THREE, crash_of("Q", 1000, 500), crash_of("C1", 2000)),
+        core_crashes(THREE, crash_of("Q", 1000, 500), crash_of("Q", 2000)) | {"topology": {**THREE, "coordinators": 1}},
+        core_crashes(FIVE, *(crash_of(node, 1000) for node in ("C1", "C2", "C3"))),
+    ],
+    ids=["two of three", "too soon after a restart", "one of two", "three of five"],
+)
+def test_crashes_that_leave_no_majority_of_the_core_are_refused(data: dict[str, Any]) -> None:
+    said = refusal(data)
+    assert said.startswith(
+        "faults.crashes: eomp (repaired) needs that most of the sequencer and the coordinators are up"
+    )
+    assert planned({**data, "protocol": {"name": "eomp", "variant": "published"}})
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        core_crashes(THREE, crash_of("Q", 1000), crash_of("S1", 1000), crash_of("h1", 1000)),
+        core_crashes(THREE, crash_of("Q", 1000, 500), crash_of("C1", 3500)),
+        core_crashes(FIVE, crash_of("C1", 1000), crash_of("C2", 1000)),
+    ],
+    ids=["one of three", "after its recovery", "two of five"],
+)
+def test_crashes_that_leave_a_majority_of_the_core_are_planned(data: dict[str, Any]) -> None:
+    assert planned(data)
+
+
+def test_random_crashes_hit_the_roles_that_are_named() -> None:
+    crashes = {"count": 50, "down": "1ms", "roles": ["station"]}
+    plan = planned({**core_crashes(THREE), "faults": {"random_crashes": crashes}})
+    assert {plan.topology.role(happening.node) for happening in plan.schedule.happenings} == {"station"}
+    said = refusal(probe(faults={"random_crashes": crashes}))
+    assert said.startswith("faults.random_crashes.roles: ")
+
+
 # --- faults and scripts ----------------------------------------------------------------------------------------------
 
 

@@ -35,6 +35,7 @@ from castbed_plugins.eomp.packets import (
 from castbed_plugins.eomp.vectors import Vector, lagging, packed
 
 T_SYNC = "T_SYNC"
+BUFFER = "buffer"  # what is gauged: messages that some member has not acknowledged
 
 
 class Coordinator(Machine):
@@ -87,6 +88,7 @@ class Coordinator(Machine):
         self.buffer_list.setdefault(packet.group, {})[packet.seq] = packet.message
         self.multicast(self.my_msss, packet)
         self._release(packet.group)
+        self._gauge_buffer()
 
     # --- repair ------------------------------------------------------------------------------------------------------
 
@@ -196,6 +198,7 @@ class Coordinator(Machine):
             kept = self.buffer_list.get(group, {})
             self.buffer_list[group] = {seq: message for seq, message in kept.items() if seq > reached}
             self.released[group] = reached
+            self._gauge_buffer()
 
     def _is_held_up(self, group: Group, released: int) -> bool:
         """Whether the member that was slowest last time has reported nothing new: then nobody else need be asked."""
@@ -204,6 +207,9 @@ class Coordinator(Machine):
 
     def _acked(self, host: NodeNumber | None, group: Group) -> int:
         return self.host_ack.get(host, {}).get(group, 0) if host is not None else 0
+
+    def _gauge_buffer(self) -> None:
+        self.gauge(BUFFER, sum(map(len, self.buffer_list.values())))
 
     def _tell_peers(self, packet: SyncSeq | SyncAck | Insert | Delete) -> None:
         self.multicast(self.context.peers("coordinator"), packet)

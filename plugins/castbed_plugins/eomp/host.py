@@ -141,11 +141,14 @@ class Host(Machine):
     def _take(self, seq: int, message: Message) -> None:
         """MH-7, from step 3: drop a number that is here, deliver the next and what it releases, or hold and ask."""
         group, early = message.group, self.reorder.setdefault(message.group, {})
-        if seq <= self.last_seq_recv[group] or seq in early:
+        following = self.last_seq_recv[group] + 1
+        if seq == following:
+            self.last_seq_recv[group] = seq
+            self.deliver(message)
+            if early:
+                self._deliver_in_order(group, early)
+        elif seq < following or seq in early:
             self.note(RADIO_DUPLICATE, message.mid, group)
-        elif seq == self.last_seq_recv[group] + 1:
-            early[seq] = message
-            self._deliver_in_order(group, early)
         else:
             early[seq] = message
             self.hold(message, ())

@@ -53,4 +53,4 @@ class Coordinator(Handoffs):
         if not self.awaiting[key]:
             del self.awaiting[key]
             self.multicast(self.others, Discard(*key))
-            self.buffer.pop(key, None)
+            self.drop(key)

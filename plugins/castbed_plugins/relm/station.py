@@ -65,9 +65,9 @@ class Station(Bystander):
             self.pass_on(host, data, *self.gone[host])
 
     def transmit(self, host: NodeNumber, data: Data) -> None:
-        """MSS-2: unicast on the air, and T_ARQ."""
+        """MSS-2: unicast on the air, and T_ARQ from when it is sent: waiting in the queue is no loss."""
         self.send(host, data)
-        self.set_timer((host, data.key), self.options.arq)
+        self.set_timer((host, data.key), self.options.arq, when_sent=True)
 
     def expired(self, timer: tuple[NodeNumber, Key]) -> None:
         """MSS-2: not acknowledged in time and still in the cell, so at the end of the queue again."""

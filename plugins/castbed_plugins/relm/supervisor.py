@@ -24,6 +24,8 @@ from castbed_plugins.relm.packets import (
     LeaveRequest,
 )
 
+BUFFER = "buffer"  # what is gauged: messages between their arrival and DISCARD
+
 
 class Supervisor(Bystander):
     """What a supervisor does for the hosts that stay in its domain."""
@@ -58,6 +60,7 @@ class Supervisor(Bystander):
     def spread(self, packet: Data) -> None:
         """SH-1: store; all members in the domain have to acknowledge; down to their stations; there may be none."""
         self.buffer[packet.key] = packet
+        self.gauge(BUFFER, len(self.buffer))
         self.received.setdefault(packet.group, {})[packet.mid.sender] = packet.mid.seqno
         here = sorted(host for host in self.members.get(packet.group, ()) if host in self.location)
         self.pending[packet.key] = set(here)
@@ -106,7 +109,11 @@ class Supervisor(Bystander):
     def discarded(self, packet: Discard, sender: NodeNumber) -> None:
         """SH-3: drop it; what was handed in by other domains stays until its hosts acknowledge."""
         expect(sender == packet.mid.sender, "only its source discards a message")
-        self.buffer.pop((packet.group, packet.mid), None)
+        self.drop((packet.group, packet.mid))
+
+    def drop(self, key: Key) -> None:
+        self.buffer.pop(key, None)
+        self.gauge(BUFFER, len(self.buffer))
 
     # --- groups ------------------------------------------------------------------------------------------------------
 

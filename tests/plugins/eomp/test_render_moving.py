@@ -29,10 +29,13 @@ def test_a_worker_that_moves_while_the_volume_comes_computes_its_share() -> None
 
 
 def joined_meanwhile(profile: str) -> Ran:
-    """h3 joins the group while the fragments are on their way, and is welcomed before the last one."""
+    """h3 joins the group while the fragments are on their way, and is welcomed before the last one.
+
+    The moment is that of the published protocol, whose hosts have one request on its way at a time.
+    """
     options = {**TASK, "frames": 12, "frame_cost": "50ms", "profile": profile, "patience": "2s"}
     changes = {"topology": {"groups": {"1": ["h1", "h2"]}}, "faults": {"joins": [{"node": "h3", "at": "520ms"}]}}
-    return Ran(RENDER, options, eomp(3, 30, **changes))
+    return Ran(RENDER, options, eomp(3, 30, protocol={"name": "eomp", "variant": "published"}, **changes))
 
 
 def test_a_worker_that_joins_while_the_volume_comes_waits_for_the_next_task() -> None:

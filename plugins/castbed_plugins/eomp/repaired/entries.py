@@ -1,0 +1,74 @@
+"""What the core agrees on: the entries of the replicated log, and how they are written.
+
+Every node of the core applies the same entries in the same order. Bytes that are no entry are skipped by all alike.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from castbed import Group, Mid, NodeNumber
+
+Natural = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Base of all entries."""
+
+
+class Requested(Entry, frozen=True, tag=1):
+    """A message, which gets the next number of its group if it is its sender's next one."""
+
+    group: Natural
+    mid: Mid
+    payload: bytes
+    parent: Mid | None
+
+
+class Joined(Entry, frozen=True, tag=2):
+    """The host is a member from here on."""
+
+    group: Natural
+    host: Natural
+    stint: tuple[Natural, Natural]
+
+
+class Left(Entry, frozen=True, tag=3):
+    """The host is no member any more, because it asked for that or forgot that it was one."""
+
+    group: Natural
+    host: Natural
+    stint: tuple[Natural, Natural]
+
+
+class Expelled(Entry, frozen=True, tag=4):
+    """The host is no member any more, because it kept the buffers full and was silent."""
+
+    group: Natural
+    host: Natural
+    stint: tuple[Natural, Natural]
+
+
+Entries = Requested | Joined | Left | Expelled
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Entries)
+
+
+def encoded(entry: Entries) -> bytes:
+    return _encoder.encode(entry)
+
+
+def decoded(data: bytes) -> Entries | None:
+    """The entry, or None if the bytes are none."""
+    try:
+        entry: Entries = _decoder.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    return entry
+
+
+def membership_change(group: Group, host: NodeNumber, stint: tuple[int, int], joins: bool) -> Joined | Left:
+    return (Joined if joins else Left)(group, host, stint)

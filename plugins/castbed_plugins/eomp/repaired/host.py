@@ -1,0 +1,275 @@
+"""The mobile host of repaired EOMP: sends requests in order, delivers numbers in order, and forgets nothing.
+
+What it delivered and what it still has to send is kept over a crash. A gap is reported once and then after waits; every
+wait begins with the paper's and follows the times that answers take. Its groups are the business of `stays`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from castbed import NOBODY, Context, Message, Mid, NodeNumber, on
+from castbed.actions import Deliver, Persist
+from castbed_plugins.eomp.host import RADIO_DUPLICATE
+from castbed_plugins.eomp.options import Options
+from castbed_plugins.eomp.packets import content
+from castbed_plugins.eomp.repaired.outbox import Outbox
+from castbed_plugins.eomp.repaired.packets import Enter, Entered, Numbered, Repeat, Report, Request, Taken
+from castbed_plugins.eomp.repaired.stays import Stays
+from castbed_plugins.eomp.repaired.timing import Patience
+
+T_REQ, T_GREET, T_NACK, T_GAP = "T_REQ", "T_GREET", "T_NACK", "T_GAP"
+PAYLOAD_BYTES_MAX = 190_000  # an entry of the log holds 200 000
+OUT_OF_WINDOW = "out_of_window"
+NOT_MINE = -2  # no number follows it
+
+
+class RepairedHost(Stays):
+    """One mobile host: `my_mss` is the station that it is registered at, `chasing` says that a gap was reported.
+
+    `sent_at` and `reported_at` (-1: unknown) have the times of what was said once and is not answered.
+    """
+
+    def __init__(self, context: Context, options: Options) -> None:
+        super().__init__(context, options)
+        self.my_mss: NodeNumber = NOBODY
+        self.greeting = False
+        self.outbox = Outbox(_kept_requests(context), options.window)
+        self.chasing = False
+        self.numbered_requests = 0
+        self.reported_at = -1
+        self.sent_at: dict[Mid, int] = {}
+        waits = (options.request_timeout, options.greet_timeout, options.request_timeout)
+        patiences = (Patience(wait, options.nack_period, context) for wait in waits)
+        self.requesting, self.entering, self.reporting = patiences
+
+    def started(self) -> None:
+        """MH-9: hosts report at phases of their own."""
+        super().started()
+        self.set_timer(T_NACK, self.context.random.randint(1, self.options.nack_period))
+
+    # --- requests ----------------------------------------------------------------------------------------------------
+
+    def submitted(self, message: Message) -> None:
+        """MH-1: queue it, if there is room; who sends need not be a member (R15)."""
+        if message.to is not None:
+            self.refuse(message, "eomp sends to whole groups only")
+        elif len(message.payload) > PAYLOAD_BYTES_MAX:
+            self.refuse(message, f"a message holds at most {PAYLOAD_BYTES_MAX} bytes")
+        elif len(self.outbox) >= self.options.queue_max:
+            self.refuse(message, f"{len(self.outbox)} messages wait already")
+        else:
+            self._queue(message)
+            self._start_requests()
+
+    def _queue(self, message: Message) -> None:
+        """Kept before the application is told that it is."""
+        self.numbered_requests += 1
+        mid = Mid(self.me, self.numbered_requests, self.context.incarnation)
+        self.persist(_request_key(mid), (message.group, message.payload, message.parent))
+        self.outbox.add(self.accept(message, mid))
+
+    def _start_requests(self) -> None:
+        """As many as the window allows; the timer belongs to all that are on their way."""
+        idle = not self.outbox.on_the_way
+        for message in self.outbox.start():
+            self.sent_at[message.mid] = self.now
+            self._send(Request(*content(message)))
+        if idle and self.outbox.on_the_way:
+            self.set_timer(T_REQ, self.requesting.wait(), when_sent=True)
+
+    def _repeat_requests(self) -> None:
+        """MH-2: all that are on their way, in their order, because the core takes no other; no answer tells a time."""
+        if self.outbox.on_the_way and self.cell != NOBODY:
+            for message in self.outbox.on_the_way:
+                self._send(Request(*content(message)))
+            self.sent_at.clear()
+            self.set_timer(T_REQ, self.requesting.wait(), when_sent=True)
+
+    @on(Taken)
+    def request_taken(self, packet: Taken, _station: NodeNumber) -> None:
+        """MH-3."""
+        if packet.mid.sender == self.me:
+            self._end_requests(packet.mid)
+
+    def _end_requests(self, mid: Mid) -> None:
+        """A request that has its number acknowledges those before it; the own message itself says so, too."""
+        ended = list(self.outbox.taken(mid))
+        if not ended:
+            return
+        for message in ended:
+            self.persist(_request_key(message.mid), None)
+        times = [self.sent_at.pop(message.mid, -1) for message in ended]
+        if times[-1] >= 0:
+            self.requesting.answered(self.now - times[-1])
+        else:
+            self.requesting.answered_at_last()
+        self.cancel_timer(T_REQ)
+        if self.outbox.on_the_way:
+            self.set_timer(T_REQ, self.requesting.wait(), when_sent=True)
+        self._start_requests()
+
+    # --- cells -------------------------------------------------------------------------------------------------------
+
+    def attached(self, station: NodeNumber) -> None:
+        """MH-4: greet the station, which is a report, too; whatever was not answered elsewhere is said again here."""
+        super().attached(station)
+        self.greeting = True
+        self.reported_at = -1
+        for waits in (self.requesting, self.entering, self.reporting):
+            waits.begin_anew()
+        self._greet()
+        if self.inbox.lacks():
+            self._chase_on()
+        self._repeat_requests()
+        self._start_requests()
+
+    def _greet(self) -> None:
+        """MH-4, MH-5."""
+        if self.greeting and self.cell != NOBODY:
+            self._send(Enter(self.my_mss, self.inbox.vector(), self.inbox.ranges(), self.memory))
+            self.set_timer(T_GREET, self.entering.wait())
+
+    @on(Entered)
+    def registered(self, packet: Entered, station: NodeNumber) -> None:
+        """MH-6: the station is the new one; if it is further than this host, the greeting has asked for the rest."""
+        if station != self.cell or not self.greeting:
+            return
+        self.greeting = False
+        self.my_mss = station
+        self.cancel_timer(T_GREET)
+        self.entering.begin_anew()
+        self.inbox.announce(packet.sent)
+        if self.inbox.lacks() and not self.chasing:
+            self._chase_on()
+
+    # --- messages ----------------------------------------------------------------------------------------------------
+
+    @on(Numbered)
+    def numbered(self, packet: Numbered, _station: NodeNumber) -> None:
+        """MH-7. Most messages are simply the next one: those take no further call here."""
+        inbox, group, seq, number, mid = self.inbox, packet.group, packet.seq, packet.number, packet.mid
+        if number == inbox.position + 1 and seq == inbox.last.get(group, NOT_MINE) + 1 and not inbox.waiting:
+            inbox.last[group], inbox.position = seq, number
+            deliver = Deliver(Message(mid, group, packet.payload, packet.parent))
+            self._actions += (Persist(self.places[group], (seq, number)), deliver)
+            if mid.sender == self.me:
+                self._end_requests(mid)
+        elif group in inbox.last:
+            self._take(packet)
+
+    @on(Repeat)
+    def repeated(self, packet: Repeat, _station: NodeNumber) -> None:
+        """MH-8; while a batch comes nothing is asked for, and at its end the next one, if that was not all."""
+        if packet.group not in self.inbox.last or packet.host != self.me:
+            return
+        if self.reported_at >= 0:
+            self.reporting.answered(self.now - self.reported_at)
+            self.reported_at = -1
+        self._take(packet)
+        if packet.more:
+            self._report()
+        if packet.more or self.chasing:
+            self._chase_on()
+
+    def _take(self, packet: Numbered | Repeat) -> None:
+        """Drop what is here, deliver what is next and what it lets go, hold what is early and ask for the rest."""
+        inbox = self.inbox
+        if packet.mid.sender == self.me:
+            self._end_requests(packet.mid)
+        if inbox.has(packet):
+            self.note(RADIO_DUPLICATE, packet.mid, packet.group)
+            return
+        kept = inbox.keep(packet)
+        for ready in inbox.next_ones():
+            self._deliver(ready)
+        if not kept:
+            self.note(OUT_OF_WINDOW, packet.mid, packet.group)
+        elif packet.seq > inbox.last[packet.group] and packet.number > inbox.position:
+            self.hold(packet.message, ())
+        self._chase()
+
+    def _deliver(self, packet: Numbered | Repeat) -> None:
+        self._keep_place(packet.group, packet.seq, packet.number)
+        self.deliver(packet.message)
+
+    # --- reports -----------------------------------------------------------------------------------------------------
+
+    def _chase(self) -> None:
+        """Report a gap once, and again after a wait, until it is closed."""
+        if not self.inbox.lacks():
+            if self.chasing:
+                self.chasing = False
+                self.cancel_timer(T_GAP)
+                self.reporting.begin_anew()
+        elif not self.chasing:
+            self._report()
+            self._chase_on()
+
+    def _chase_on(self) -> None:
+        self.chasing = True
+        self.set_timer(T_GAP, self.reporting.wait())
+
+    def _gap_is_still_open(self) -> None:
+        self.chasing = False
+        if not self.inbox.lacks():
+            self.reporting.begin_anew()
+        elif self.cell != NOBODY:
+            self.reporting.not_answered()
+            self._report_all()
+            self._chase_on()
+
+    def _report(self) -> None:
+        """Ask for what was heard of."""
+        self.reported_at = self.now
+        self._send(Report(self.inbox.vector(), self.inbox.ranges(), self.memory, self.inbox.lacking()))
+
+    def _report_all(self) -> None:
+        """Ask for whatever there is: the cause of a gap may be a message that was not heard of."""
+        self.reported_at = -1
+        self._send(Report(self.inbox.vector(), self.inbox.ranges(), self.memory, ()))
+
+    def _report_in_turn(self) -> None:
+        """MH-9: gap or no gap, for the report is an acknowledgement too; who waits for an answer has just reported."""
+        if not self.chasing:
+            self._report_all()
+        self.set_timer(T_NACK, self.options.nack_period)
+
+    def _group_entered(self) -> None:
+        self._report()
+
+    def _group_forgotten(self) -> None:
+        for ready in self.inbox.next_ones():
+            self._deliver(ready)
+        self._chase()
+
+    # --- time --------------------------------------------------------------------------------------------------------
+
+    def expired(self, timer: Any) -> None:
+        if timer == T_NACK:
+            self._report_in_turn()
+        elif timer == T_GAP:
+            self._gap_is_still_open()
+        elif timer == T_REQ:
+            self.requesting.not_answered()
+            self._repeat_requests()
+        elif timer == T_GREET:
+            self.entering.not_answered()
+            self._greet()
+        else:
+            self._ask_again(timer[1])
+
+
+def _request_key(mid: Mid) -> str:
+    return f"request/{mid.incarnation}/{mid.seqno}"
+
+
+def _kept_requests(context: Context) -> list[Message]:
+    """What earlier lives accepted and nobody acknowledged, in the order in which it was accepted."""
+    kept: dict[tuple[int, int], Message] = {}
+    for key in context.kept_keys("request/"):
+        life, number = map(int, key.removeprefix("request/").split("/"))
+        group, payload, parent = context.kept(key)
+        answered = None if parent is None else Mid(*parent)
+        kept[life, number] = Message(Mid(context.me, number, life), group, payload, answered)
+    return [kept[place] for place in sorted(kept)]
