@@ -1,7 +1,10 @@
-"""The pytest plugin that comes with Castbed: the conformance kit as a fixture, for our plugins and everybody else's.
+"""The pytest plugin that comes with Castbed: the conformance kit and exploration, for everybody's plugins.
 
 def test_it_keeps_its_promises(castbed_conform):
     castbed_conform("my-protocol")
+
+def test_no_schedule_breaks_its_promises(castbed_explore):
+    castbed_explore("my-protocol")
 """
 
 from __future__ import annotations
@@ -11,7 +14,9 @@ from collections.abc import Callable
 import pytest
 
 RUNS = 25
+SCHEDULES = 1_000  # about a second for a protocol on one shared air
 Conform = Callable[..., None]
+Explore = Callable[..., None]
 
 
 @pytest.fixture
@@ -33,3 +38,17 @@ def castbed_conform() -> Conform:
         pytest.fail("\n".join(words), pytrace=False)
 
     return conforms
+
+
+@pytest.fixture
+def castbed_explore() -> Explore:
+    """Fails the test with a script when one of the explored `schedules` breaks a promise of the named protocol."""
+    from castbed.registry import load_registry
+    from castbed_testbed.attack import attack, script_text, smallest
+
+    def survives(protocol: str, variant: str | None = None, schedules: int = SCHEDULES, seed: int = 1) -> None:
+        found = smallest(attack(load_registry(), protocol, variant, schedules, seed))
+        if found is not None:
+            pytest.fail(script_text(found), pytrace=False)
+
+    return survives

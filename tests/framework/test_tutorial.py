@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from doctest import ELLIPSIS, OutputChecker
 from pathlib import Path
 from types import ModuleType
 
@@ -14,6 +15,7 @@ from castbed_testbed.experiment import load_file
 from castbed_testbed.new_plugin import write_plugin
 from castbed_testbed.plan import make_plan
 from castbed_testbed.runner import run_experiment
+from installed import run_python, write_metadata
 
 TUTORIAL = Path(__file__).parents[2] / "docs" / "plugin-tutorial.md"
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -80,5 +82,24 @@ def test_the_verdict_of_the_tutorial_is_that_of_the_run(program: ModuleType, tmp
     registry = load_registry(extra={"my-order": program})
     outcome = run_experiment(load_file(tmp_path / "p" / "experiment.toml"), registry, tmp_path / "run")
     assert outcome.failures == []
-    held = re.findall("^✓ (.*)$", TUTORIAL.read_text(encoding="utf-8"), re.MULTILINE)
+    held = re.findall(r"^✓ (\w+)$", TUTORIAL.read_text(encoding="utf-8"), re.MULTILINE)
     assert held == list(outcome.violations)
+
+
+def test_the_attack_prints_what_the_tutorial_shows(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    write_metadata(site, "my-order", "1", {"my-order": "my_order"})
+    (site / "my_order.py").write_text("\n".join(source for _, source in blocks("python")), encoding="utf-8")
+    (shown,) = (source for _, source in blocks("console") if "castbed explore" in source)
+    attacks = re.findall(r"^\$ castbed (.*)\n((?:(?!\$).*\n)+)", shown, re.MULTILINE)
+    for arguments, documented in attacks:
+        ran = run_python(["-m", "castbed", *arguments.split()], site, tmp_path)
+        assert OutputChecker().check_output(documented, ran.stdout, ELLIPSIS), ran.stdout + ran.stderr
+        assert ran.returncode == ("✗" in documented)
+    assert [("bold" in arguments, "✗" in documented) for arguments, documented in attacks] == [(0, 0), (1, 1)]
+
+
+def test_the_tutorial_attacks_as_the_fixture_offers_it(program: ModuleType) -> None:
+    asked: list[str] = []
+    program.test_no_schedule_breaks_its_promises(asked.append)
+    assert asked == ["my-order"]

@@ -14,3 +14,7 @@ def test_the_plugin_is_found_where_it_is_installed() -> None:
 
 def test_it_keeps_its_promises(castbed_conform: Callable[[str], object]) -> None:
     castbed_conform("lamport")
+
+
+def test_no_schedule_breaks_its_promises(castbed_explore: Callable[[str], object]) -> None:
+    castbed_explore("lamport")
