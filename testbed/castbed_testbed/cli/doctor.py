@@ -15,6 +15,7 @@ from rich.markup import escape
 
 from castbed.registry import load_registry
 from castbed_testbed.cli import console
+from castbed_testbed.hosting.leftovers import leftovers, remove_leftovers
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -26,8 +27,9 @@ class Finding(msgspec.Struct, frozen=True):
     required: bool = True
 
 
-def doctor_command(as_json: bool) -> int:
-    findings = _findings()
+def doctor_command(as_json: bool, clean: bool = False) -> int:
+    """Look at everything; `clean` removes what dead runs left first."""
+    findings = [*_findings(), _leftovers(clean)]
     healthy = all(finding.found for finding in findings if finding.required)
     if as_json:
         console.print_json({"healthy": healthy, "findings": [msgspec.to_builtins(finding) for finding in findings]})
@@ -48,6 +50,7 @@ def _findings() -> list[Finding]:
         _program("tshark", "reads captures; Debian: apt-get install tshark"),
         _optional_package("scapy", "dissects captures in Python; pip install 'castbed[scapy]'"),
         _spark(),
+        *_networks(),
     ]
 
 
@@ -74,6 +77,25 @@ def _spark() -> Finding:
     """Asked by name, because no room imports the one that knows."""
     found, detail = import_module("castbed_spark.findings").spark_finding()
     return Finding("spark", found, detail, required=False)
+
+
+def _networks() -> list[Finding]:
+    findings = import_module("castbed_adapters.findings").network_findings()
+    return [Finding(what, found, detail, required=False) for what, found, detail in findings]
+
+
+def _leftovers(clean: bool) -> Finding:
+    """Of runs on real networks; namespaces and interfaces vanish with their processes, directories do not."""
+    removed, left = remove_leftovers() if clean else [], leftovers()
+    if left:
+        detail = f"{_listed(left)}; `castbed doctor --clean` or the next run removes them"
+    else:
+        detail = f"removed {_listed(removed)}" if removed else "nothing is left of dead runs"
+    return Finding("leftovers", not left, detail, required=False)
+
+
+def _listed(paths: list[Path]) -> str:
+    return ", ".join(str(path) for path in paths)
 
 
 def _writable() -> Finding:

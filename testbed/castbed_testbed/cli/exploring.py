@@ -15,6 +15,8 @@ from castbed_testbed.cli import console
 from castbed_testbed.explore.campaign import Report, explore, parse_budget
 from castbed_testbed.explore.configurations import parse_model
 from castbed_testbed.explore.engine import Finding, Request
+from castbed_testbed.explore.explored import code_of, extended, nothing_yet, record
+from castbed_testbed.explore.freedoms import check_freedom
 from castbed_testbed.explore.menu import check_strategy
 from castbed_testbed.explore.script import SUFFIX, write
 from castbed_testbed.explore.steps import SETTLED, words
@@ -32,12 +34,21 @@ def explore_command(
     jobs: int | None,
     seed: int,
     strategy: str,
+    without: list[str],
     out: Path | None,
+    entry_in: Path | None,
     as_json: bool,
 ) -> int:
     registry = load_registry()
-    request = _request(registry, name, variant, properties, model, seed, strategy)
-    report = explore(request, parse_budget(budget), jobs=jobs or cores(), progress=_progress(name))
+    request = _request(registry, name, variant, properties, model, seed, strategy, without)
+    how_much = parse_budget(budget)
+    if entry_in is not None and (properties or model or not how_much.schedules):
+        raise ConfigurationError("--record", "is for budgets in schedules, without --property and --model")
+    report = explore(request, how_much, jobs=jobs or cores(), progress=_progress(name))
+    if entry_in is not None:
+        record(entry_in, extended(nothing_yet(request, code_of(registry, name, request.variant)), report))
+    if not report.schedules:
+        raise ConfigurationError("--budget", f"{budget} ended before a single schedule was explored")
     scripts = _written(report, out or Path("castbed-runs") / f"explore-{name}-{request.variant}")
     if as_json:
         console.print_json(_document(report, scripts))
@@ -54,13 +65,15 @@ def _request(
     model: str | None,
     seed: int,
     strategy: str,
+    without: list[str],
 ) -> Request:
     protocol = registry.protocols.get(name, "PROTOCOL")
     chosen = variant_name(protocol, variant, "--variant")
     for wanted in properties:
         registry.checks.get(wanted, "--property")
     sizes = parse_model(model, protocol, chosen)
-    return Request(name, chosen, tuple(properties), sizes, check_strategy(strategy), seed)
+    avoided = tuple(check_freedom(freedom) for freedom in without)
+    return Request(name, chosen, tuple(properties), sizes, check_strategy(strategy), seed, avoided)
 
 
 def _progress(name: str) -> Callable[[int, int], None]:

@@ -222,9 +222,13 @@ def explore(
     jobs: Annotated[int | None, typer.Option(help="How many processes. Default: one per core.", min=1)] = None,
     seed: Annotated[int, typer.Option(help="Same seed and a budget in schedules: same report.", min=0)] = 1,
     strategy: Annotated[str, typer.Option(help="How to choose schedules; mix tries all.")] = "mix",
+    without: Annotated[
+        list[str] | None, typer.Option(help="A freedom of the model not to use, as in crash (any number).")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Where the scripts go. Default: castbed-runs/explore-PROTOCOL-VARIANT.")
     ] = None,
+    record: Annotated[Path | None, typer.Option(help="Enter the result in this record.", metavar="FILE")] = None,
     json: Json = False,
 ) -> None:
     """Search the schedules that the protocol's model allows for one that breaks what it guarantees.
@@ -233,8 +237,26 @@ def explore(
     """
     from castbed_testbed.cli.exploring import explore_command
 
-    found = explore_command(protocol, variant, properties or [], model, budget, jobs, seed, strategy, out, json)
-    raise typer.Exit(found)
+    raise typer.Exit(
+        explore_command(
+            protocol, variant, properties or [], model, budget, jobs, seed, strategy, without or [], out, record, json
+        )
+    )
+
+
+@app.command()
+def findings(
+    corpus: Annotated[Path, typer.Argument(help="A folder of scripts.", metavar="CORPUS")],
+    out: Annotated[Path, typer.Option(help="Where the pages go.")] = Path("findings"),
+    figures: Annotated[Path | None, typer.Option(help="Where the pictures go. Default: OUT/figures.")] = None,
+    explored: Annotated[
+        Path | None, typer.Option(help="The record of explorations. Default: OUT/explored.json.", metavar="FILE")
+    ] = None,
+) -> None:
+    """Write a page per protocol: what the scripts of a corpus show, and what was explored without a violation."""
+    from castbed_testbed.cli.finding import findings_command
+
+    raise typer.Exit(findings_command(corpus, out, figures, explored))
 
 
 @app.command("new-plugin")
@@ -262,11 +284,14 @@ def dissector(
 
 
 @app.command()
-def doctor(json: Json = False) -> None:
+def doctor(
+    clean: Annotated[bool, typer.Option("--clean", help="Remove what killed runs left behind.")] = False,
+    json: Json = False,
+) -> None:
     """Look at this machine: what is there, what is missing, what each thing is for."""
     from castbed_testbed.cli.doctor import doctor_command
 
-    raise typer.Exit(doctor_command(json))
+    raise typer.Exit(doctor_command(json, clean))
 
 
 def main() -> None:

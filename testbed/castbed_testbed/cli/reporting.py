@@ -20,7 +20,7 @@ def report_command(
 ) -> int:
     wanted = {
         "paths": [str(path) for path in paths] or [str(Path(RUNS) / LATEST)],
-        "out": None if out is None else str(out),
+        "out": out,
         "tables": tables,
         "messages": messages,
         "master": master or "",

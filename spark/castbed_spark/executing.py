@@ -1,0 +1,63 @@
+"""Runs a function once per task on the executors of a master; results come back one by one, as they are done.
+
+Each task is a Spark job of its own, because Spark hands out the results of a job only when all of it is done. So
+whoever records results loses nothing but what is under way when the driver ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from itertools import islice
+from typing import TYPE_CHECKING, TypeVar
+
+from castbed.errors import CastbedError
+from castbed_spark.session import start_session
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+JOBS_PER_CORE = 2  # handed out ahead, so that no core waits for the driver
+JOBS_MAX = 1000  # each is a thread of the driver
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+
+def results_on(
+    master: str, function: Callable[[Task], Result], tasks: Iterable[Task], jobs: int | None = None
+) -> Generator[Result, None, None]:
+    """The result of each task as soon as there is one; at most `jobs` at a time.
+
+    `function` is found on the executors by its name. Close the generator early, and what is under way is given up.
+    """
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    mine = SparkSession.getActiveSession() is None
+    spark = start_session(master, "castbed sweep")
+    context, waiting = spark.sparkContext, iter(tasks)
+    at_once = jobs or min(JOBS_PER_CORE * context.defaultParallelism, JOBS_MAX)
+    pool = ThreadPoolExecutor(at_once)
+    try:
+        pending = {pool.submit(_on_executor, context, function, task) for task in islice(waiting, at_once)}
+        while pending:
+            done, pending = wait(pending, return_when=FIRST_COMPLETED)
+            yield from _results(done)
+            pending |= {pool.submit(_on_executor, context, function, task) for task in islice(waiting, len(done))}
+    except PySparkException as error:
+        raise CastbedError(f"the executors could not do it: {error}") from None
+    finally:
+        context.cancelAllJobs()
+        pool.shutdown(cancel_futures=True)
+        if mine:
+            spark.stop()
+
+
+def _results(done: Iterable[Future[Result]]) -> Iterable[Result]:
+    return (future.result() for future in done)
+
+
+def _on_executor(context: SparkContext, function: Callable[[Task], Result], task: Task) -> Result:
+    (result,) = context.parallelize([task], 1).map(function).collect()
+    return result

@@ -1,0 +1,83 @@
+"""How long messages were held back after the last one that they truly had to wait for.
+
+True predecessors are, as in `castbed.properties.waiting`: where a run guarantees `semantic`, the message that this one
+answers (its own predecessors came before it wherever that order holds); else what the writer had submitted or delivered
+before it wrote the message. A predecessor that reached the writer only as part of another message's past counts where
+the writer is a member of its group, because causal order brings it there first.
+
+Both joins look only at what happened at the node while the message was held.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from castbed.history import Kind
+from castbed_spark.tables.columns import MESSAGE
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+SEMANTIC = "semantic"
+BUCKET_BITS = 14  # of a place in a capture: some hundred records share a bucket
+_WAIT = (*MESSAGE, "node", "stay")
+_PARENT = ("run", "node", "group", "parent_origin", "parent_seqno", "parent_incarnation")
+
+
+def needless_waits(received: DataFrame, events: DataFrame, nodes: DataFrame) -> DataFrame:
+    """`needless_ns` of the deliveries that were held back."""
+    semantic = nodes.select("run", F.array_contains("guarantees", SEMANTIC).alias("semantic")).distinct()
+    held = received.filter("held_at is not null").join(F.broadcast(semantic), "run")
+    steps = events.filter(F.col("kind").isin(int(Kind.SUBMIT), int(Kind.DELIVER)))
+    by_parent = _after_parent(held.filter("semantic"), steps)
+    by_past = judged_by_past(held.filter("not semantic"), steps).select(*_WAIT, "needless_ns")
+    return by_parent.unionByName(by_past)
+
+
+def _after_parent(held: DataFrame, steps: DataFrame) -> DataFrame:
+    """Since the parent was delivered, or all of the wait if it had been before; none if it never was."""
+    parents = steps.filter(F.col("kind") == int(Kind.DELIVER)).select(
+        "run", "node", "group",
+        F.col("origin").alias("parent_origin"), F.col("seqno").alias("parent_seqno"),
+        F.col("incarnation").alias("parent_incarnation"),
+        F.col("place").alias("parent_place"), F.col("at").alias("parent_at"),
+    )  # fmt: skip
+    parents = parents.groupBy(*_PARENT).agg(
+        F.min("parent_place").alias("parent_place"), F.min("parent_at").alias("parent_at")
+    )
+    last = held.join(parents, list(_PARENT), "left")
+    came = F.col("parent_place") < F.col("place")
+    since = F.greatest(F.col("held_at"), F.col("parent_at"))
+    waited = F.when(F.col("parent_origin").isNull(), F.col("held_at")).when(came, since)
+    return last.select(*_WAIT, _needless(waited))
+
+
+def judged_by_past(held: DataFrame, steps: DataFrame) -> DataFrame:
+    """`held` with `needless_ns`: since the last delivery, while it was held, of something that its writer knew.
+
+    `steps` are submissions and deliveries: all of them, or at least all of the messages that came meanwhile.
+    """
+    bucketed = steps.withColumn("bucket", F.shiftright("place", BUCKET_BITS))
+    meanwhile = bucketed.filter(F.col("kind") == int(Kind.DELIVER)).select(
+        "run", "node", "bucket", F.col("group").alias("d_group"), F.col("origin").alias("d_origin"),
+        F.col("seqno").alias("d_seqno"), F.col("incarnation").alias("d_incarnation"),
+        F.col("place").alias("d_place"), F.col("at").alias("d_at"),
+    )  # fmt: skip
+    first, last = F.shiftright("held_place", BUCKET_BITS), F.shiftright("place", BUCKET_BITS)
+    pairs = held.withColumn("bucket", F.explode(F.sequence(first, last))).join(meanwhile, ["run", "node", "bucket"])
+    pairs = pairs.filter("d_place >= held_place and d_place < place")
+    known = steps.select(
+        "run", F.col("node").alias("submitted_by"), F.col("group").alias("d_group"), F.col("origin").alias("d_origin"),
+        F.col("seqno").alias("d_seqno"), F.col("incarnation").alias("d_incarnation"), F.col("place").alias("k_place"),
+    )  # fmt: skip
+    keys = ["run", "submitted_by", "d_group", "d_origin", "d_seqno", "d_incarnation"]
+    true = pairs.join(known, keys).filter("k_place < submitted_place")
+    latest = true.groupBy(*_WAIT).agg(F.max("d_at").alias("last_at"))
+    waited = F.greatest(F.col("held_at"), F.coalesce(F.col("last_at"), F.col("held_at")))
+    return held.join(latest, list(_WAIT), "left").withColumn("needless_ns", _needless(waited)).drop("last_at")
+
+
+def _needless(waited: Column) -> Column:
+    return F.coalesce(F.col("delivered_at") - waited, F.lit(0)).alias("needless_ns")

@@ -1,0 +1,137 @@
+"""Verdicts by Spark against the in-memory checks: on random histories, on stories, and on every example."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+pytest.importorskip("pyspark", reason="pip install 'castbed[spark]'")
+
+from spark_histories import PLACE, random_history, tables
+
+from castbed import load_registry
+from castbed.capture import read_history
+from castbed.declarations import Check
+from castbed.history import History, Kind
+from castbed.properties import CHECKS, Violation
+from castbed_spark.checks import CHECKED, judge
+from castbed_spark.checks.judging import identities_of
+from castbed_spark.checks.lanes import laned
+from castbed_spark.checks.parts import BY_MESSAGE, by_message
+from castbed_testbed.experiment import load_file
+from castbed_testbed.runner import run_experiment
+from castbed_testbed.sweep_run import installed
+from framework.histories import told
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.toml"))
+NAMES = tuple(check.name for check in CHECKS)
+HISTORIES = 200
+
+
+def plain(words: str) -> str:
+    """A witness without the chain of messages, of which there may be several."""
+    return re.sub(r", through [^.]*", "", words)
+
+
+def compare(row: dict[str, Any], history: History) -> None:
+    found = {check.name: check for check in CHECKS}[row["property"]].violations(history)
+    assert (row["holds"], row["violations"]) == (not found, len(found)), [violation.words for violation in found]
+    said = {(violation.kind, plain(violation.words)) for violation in found}
+    assert not found or row["property"] == "acyclic_total" or (row["kind"], plain(row["witness"])) in said
+
+
+def test_every_property_has_a_form_for_spark() -> None:
+    assert sorted(CHECKED) == sorted(NAMES)
+
+
+def test_verdicts_equal_those_in_memory_on_random_histories(spark: Any) -> None:
+    histories = {f"h{seed}": random_history(seed, broken=seed % 2 == 1) for seed in range(HISTORIES)}
+    rows = [row.asDict(recursive=True) for row in judge(spark, tables(spark, histories.values()), NAMES).collect()]
+    assert len(rows) == HISTORIES * len(NAMES)
+    for row in rows:
+        compare(row, histories[row["run"]])
+    violated = Counter(row["property"] for row in rows if not row["holds"])
+    assert all(violated[name] for name in NAMES), violated
+    assert all(violated[name] < HISTORIES for name in NAMES), violated
+
+
+def test_verdicts_equal_those_in_memory_on_every_example(spark: Any, tmp_path: Path) -> None:
+    """Read from the captures that the runs leave, and judged by all properties, guaranteed or not."""
+    for example in EXAMPLES:
+        run_experiment(load_file(example), installed(), tmp_path / example.stem)
+    rows = [row.asDict(recursive=True) for row in judge(spark, str(tmp_path), NAMES).collect()]
+    assert len(rows) == len(EXAMPLES) * len(NAMES)
+    for row in rows:
+        compare(row, read_history(tmp_path / row["run"]))
+
+
+def named(story: str, run: str, everybody: str = "ABC") -> History:
+    history = told(story, everybody)
+    by_time = sorted(history.events, key=lambda event: (event.at, event.node))
+    return History(msgspec.structs.replace(history.identity, run=run), by_time)
+
+
+def verdicts(spark: Any, histories: list[History], names: Any, **more: Any) -> dict[tuple[str, str], dict[str, Any]]:
+    rows = judge(spark, tables(spark, histories), names, **more).collect()
+    return {(row["run"], row["property"]): row.asDict(recursive=True) for row in rows}
+
+
+def test_causal_order_is_found_through_nodes_that_only_pass_it_on(spark: Any) -> None:
+    """C gets B1 without A1, which D never gets: it takes three passes to know."""
+    groups = "A joins 2; B joins 2; B joins 3; D joins 3; D joins 4; C joins 4; C joins 2\n"
+    story = "A submits A1 in 2; B delivers A1 in 2\nB submits B1 in 3\nD delivers B1 in 3\nD submits D1 in 4\n"
+    through = named(groups + story + "C delivers D1 in 4", "through", "")
+    circle = named("B delivers A2\nB submits B1\nA delivers B1\nA submits A2\nC delivers B1; C delivers A2", "circle")
+    found = verdicts(spark, [through, circle], ["causal"])
+    for history in (through, circle):
+        compare(found[history.identity.run, "causal"], history)
+    assert found["through", "causal"]["witness"] == "C delivered D1 without A1, although A1 happened before D1."
+    assert [found[run, "causal"]["judged"] for run in ("through", "circle")] == ["spark", "memory"]
+
+
+def test_messages_of_one_name_are_told_apart_by_their_groups(spark: Any) -> None:
+    story = "A joins 2; B joins 2\nA submits A1; A submits A1 in 2\nA submits A2\nB delivers A2\nB delivers A1"
+    history = named(story, "namesakes")
+    row = verdicts(spark, [history], ["fifo"])["namesakes", "fifo"]
+    assert row["witness"] == "B delivered A2 before A1 of group 1, although A submitted A1 of group 1 first."
+    assert [(event["node"], event["place"] // PLACE) for event in row["events"]] == [(1, 3), (1, 5), (2, 3), (2, 4)]
+
+
+def test_a_property_of_another_plugin_is_judged_in_memory_and_says_so(spark: Any) -> None:
+    registry = load_registry()
+    registry.checks.add(Check("quiet", "Nobody submits anything", noisy))
+    histories = [named("A submits A1", "loud"), named("A crashes", "silent")]
+    found = verdicts(spark, histories, ["quiet", "no_duplication"], registry=registry)
+    assert [found[run, "quiet"]["holds"] for run in ("loud", "silent")] == [False, True]
+    assert (found["loud", "quiet"]["witness"], found["loud", "quiet"]["judged"]) == ("A spoke.", "memory")
+    assert found["silent", "quiet"]["judged"] == "memory"
+    assert found["loud", "no_duplication"]["judged"] == "spark"
+
+
+def noisy(history: History) -> list[Violation]:
+    return [Violation("quiet", f"{history.name(event.node)} spoke.", (event,)) for event in history.of(Kind.SUBMIT)]
+
+
+def test_without_names_each_run_is_judged_by_what_it_guarantees(spark: Any) -> None:
+    plain_run = named("A submits A1", "plain")
+    fifo_run = named("A submits A1", "ordered")
+    fifo_run.identity = msgspec.structs.replace(fifo_run.identity, guarantees=("fifo", "total"))
+    assert sorted(verdicts(spark, [plain_run, fifo_run], ())) == [("ordered", "fifo"), ("ordered", "total")]
+
+
+def test_small_parts_say_the_same_as_a_large_one(spark: Any) -> None:
+    histories = {f"h{seed}": random_history(seed, broken=True) for seed in range(1, 21, 2)}
+    source = tables(spark, histories.values())
+    found = by_message(laned(source["events"]), identities_of(source["nodes"]), BY_MESSAGE, size=10)
+    counts = Counter[tuple[str, str]]()
+    for row in found.collect():
+        counts[row["run"], row["property"]] += row["violations"]
+    checks = {check.name: check for check in CHECKS}
+    for run, name in counts:
+        assert counts[run, name] == len(checks[name].violations(histories[run])), (run, name)
+    assert len(counts) == len(histories) * len(BY_MESSAGE)

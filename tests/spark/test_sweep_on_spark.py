@@ -1,0 +1,89 @@
+"""`castbed sweep --master`: the same results as the local pool leaves, from a local session and from a cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="pip install 'castbed[spark]'")
+
+from conftest import missing
+from test_cluster import JOB_SECONDS_MAX, LOOPBACK, master
+
+from castbed_spark.executing import results_on
+
+__all__ = ["master"]
+
+SWEEP = """
+name = "small"
+seeds = 2
+[experiment]
+name = "small"
+protocol = { name = "sb" }
+membership = { name = "static" }
+transport = { name = "sim" }
+duration = "1s"
+[experiment.topology]
+kind = "broadcast"
+members = 3
+[experiment.workload]
+kind = "steady"
+rate = 5
+[grid]
+faults.loss = [0.1, 0.2]
+"""
+
+
+def swept(folder: Path, out: str, *options: str) -> subprocess.CompletedProcess[str]:
+    reason = missing()
+    if reason:
+        pytest.skip(reason)
+    (folder / "sweep.toml").write_text(SWEEP, encoding="utf-8")
+    environment = {**os.environ, "SPARK_LOCAL_IP": LOOPBACK, "PYSPARK_PYTHON": sys.executable}
+    program = "from castbed_testbed.cli import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", program, "sweep", "sweep.toml", "--out", out, "--json", *options],
+        cwd=folder, env=environment, capture_output=True, text=True, timeout=JOB_SECONDS_MAX, check=False,
+    )  # fmt: skip
+
+
+def results(folder: Path) -> list[dict[str, Any]]:
+    """The lines in the order of points and seeds, without what a clock said."""
+    lines = [json.loads(line) for line in (folder / "results.jsonl").read_text(encoding="utf-8").splitlines()]
+    untimed = ({key: value for key, value in line.items() if key != "wall_s"} for line in lines)
+    return sorted(untimed, key=lambda line: (line["number"], line["seed"]))
+
+
+def test_a_local_session_leaves_what_the_pool_leaves_and_goes_on_where_it_was(tmp_path: Path) -> None:
+    assert swept(tmp_path, "pool", "--jobs", "1").returncode == 0
+    first = swept(tmp_path, "spark", "--master", "local[2]")
+    assert first.returncode == 0, first.stderr[-3000:]
+    assert json.loads(first.stdout)["runs"] == 4
+    assert results(tmp_path / "spark") == results(tmp_path / "pool")
+    lines = (tmp_path / "spark" / "results.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    (tmp_path / "spark" / "results.jsonl").write_text("".join(lines[:3]), encoding="utf-8")
+    again = swept(tmp_path, "spark", "--master", "local[1]")
+    assert "3 of 4 runs are there, 1 are left" in again.stderr
+    assert results(tmp_path / "spark") == results(tmp_path / "pool")
+
+
+def test_a_cluster_leaves_what_the_pool_leaves(master: str, tmp_path: Path) -> None:
+    assert swept(tmp_path, "pool", "--jobs", "1").returncode == 0
+    ran = swept(tmp_path, "cluster", "--master", master)
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    assert results(tmp_path / "cluster") == results(tmp_path / "pool")
+
+
+def test_results_arrive_while_others_are_under_way(spark: Any) -> None:
+    """A session that was there stays, and closing early leaves the rest undone."""
+    arriving = results_on("local[2]", abs, [-1, -2, -3, -4], 1)
+    assert next(arriving) == 1
+    arriving.close()
+    assert sorted(results_on("local[2]", abs, [-5, -6])) == [5, 6]
+    assert spark.range(3).count() == 3
