@@ -27,8 +27,8 @@ NOWHERE: Cell = -1
 class LinkOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Options of every transport that hosts nodes in processes.
 
-    `processes` shares the nodes out among so many processes; left out, each node has one. A node that crashes has a
-    process to itself in any case.
+    `processes` shares the nodes out among so many processes; left out, each node has one, or many nodes share one per
+    core. A node that crashes has a process to itself in any case.
     """
 
     processes: Annotated[int, msgspec.Meta(ge=1, le=4096)] | None = None
@@ -104,10 +104,12 @@ class Network(Protocol):
     """What a run has of a network: opened before its nodes are started, closed when they are gone.
 
     `shapes_air` says that the network itself loses, delays and duplicates what is on its air, as the experiment wants,
-    and counts that in `effects`; otherwise the host does it at the receiver.
+    and counts that in `effects`; otherwise the host does it at the receiver. `emulates_wires` asks the host to hold
+    back what comes over wires as long as it would travel on those of the experiment.
     """
 
     shapes_air: bool
+    emulates_wires: bool
 
     def open(self) -> None:
         """Make what the run needs; UnavailableError where this machine cannot."""

@@ -21,7 +21,7 @@ CELLS = ("uniform", "neighbours")
 
 _USED: Mapping[str, tuple[str, ...]] = {
     "dwell": ("dwell", "cells", "gap", "gap_probability", "start_after", "until"),
-    "trace": ("file", "format", "range_m", "moves"),
+    "trace": ("file", "format", "range_m", "moves", "points"),
 }
 
 
@@ -55,6 +55,8 @@ def moves(experiment: Experiment, topology: Topology) -> Iterator[Move]:
     for path, spec in experiment.movements():
         source = _Source(path, spec, experiment, topology)
         _check_kind(source)
+        if topology.model == "broadcast":
+            continue  # its members move in metres, which is for `ranges`
         for host in _hosts(source):
             if host in movers:
                 raise source.refused("hosts", f"{topology.name(host)!r} is moved by {movers[host]} already")
@@ -79,8 +81,25 @@ def _check_kind(source: _Source) -> None:
         for key in keys:
             if kind != spec.kind and getattr(spec, key) != getattr(plain, key):
                 raise source.refused(key, f"mobility of the kind {spec.kind!r} has none")
-    if not source.topology.numbers("station"):
-        raise ConfigurationError(source.path, f"a {source.topology.model} topology has no cells")
+    model = source.topology.model
+    if model == "broadcast" and spec.kind == "trace":
+        _check_given(source, "points", "moves")
+    elif not source.topology.numbers("station"):
+        raise ConfigurationError(source.path, f"a {model} topology has no cells")
+    elif spec.kind == "trace":
+        _check_given(source, "moves", "points")
+
+
+def _check_given(source: _Source, wanted: str, foreign: str) -> None:
+    """A trace says what its topology has use for, and the file that said it has been read."""
+    spec = source.spec
+    if getattr(spec, foreign) is not None:
+        raise source.refused(foreign, f"a trace on a {source.topology.model} topology has {wanted} instead")
+    if getattr(spec, wanted) is None:
+        raise source.refused("file", "is read with the experiment file beside it" if spec.file else "a trace needs it")
+    for key in ("file", "format", "range_m"):
+        if getattr(spec, key) != getattr(MobilitySpec(), key):
+            raise source.refused(key, f"the {wanted} are given already")
 
 
 def _hosts(source: _Source) -> list[NodeNumber]:
@@ -167,15 +186,8 @@ def _trace(source: _Source) -> Iterator[Move]:
 
 
 def _traced(source: _Source) -> list[tuple[NodeNumber, int, NodeNumber]]:
-    spec, topology = source.spec, source.topology
-    if spec.moves is None:
-        problem = "is read with the experiment file beside it" if spec.file else "a trace needs it"
-        raise source.refused("file", problem)
-    for key in ("file", "format", "range_m"):
-        if getattr(spec, key) != getattr(MobilitySpec(), key):
-            raise source.refused(key, "the moves are given already")
-    found = []
-    for at, move in enumerate(spec.moves):
+    topology, found = source.topology, []
+    for at, move in enumerate(source.spec.moves or ()):
         path = f"{source.path}.moves[{at}]"
         host = host_number(topology, move.host, f"{path}.host")
         station = station_number(topology, move.to, f"{path}.to") if move.to else NOBODY

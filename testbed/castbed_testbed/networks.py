@@ -10,12 +10,13 @@ import msgspec
 from castbed import topology as shapes
 from castbed.errors import ConfigurationError
 from castbed.topology import MODELS, Topology
-from castbed.values import Group, NodeNumber
+from castbed.values import DEFAULT_GROUP, Group, NodeNumber
 from castbed_testbed.experiment import TopologySpec, host_names, is_file_name, node_names, station_names
 
+GROUPS_MAX = 1024  # more than any node can keep apart
 _CELLS = ("stations", "hosts", "layout", "neighbours", "positions")
 _USED: Mapping[str, tuple[str, ...]] = {
-    "broadcast": ("members",),
+    "broadcast": ("members", "positions"),
     "cellular": _CELLS,
     "three_tier": ("coordinators", *_CELLS),
     "sites": ("sites",),
@@ -35,7 +36,7 @@ def build_topology(spec: TopologySpec) -> Topology:
     except ValueError as error:
         raise ConfigurationError("topology", str(error)) from None
     _check_names(bare)
-    return _with_groups(_with_neighbours(bare, spec), spec.groups)
+    return _with_groups(_with_neighbours(bare, spec), spec)
 
 
 def _check_names(topology: Topology) -> None:
@@ -88,8 +89,9 @@ _BUILDERS = {"broadcast": _broadcast, "cellular": _cellular, "three_tier": _thre
 
 
 def _with_neighbours(topology: Topology, spec: TopologySpec) -> Topology:
+    placed = "member" if topology.model == "broadcast" else "station"
     for name in spec.positions or ():
-        station_number(topology, name, f"topology.positions.{name}")
+        _in_role(topology, name, f"topology.positions.{name}", placed)
     if spec.layout is not None and spec.neighbours is not None:
         raise ConfigurationError("topology.neighbours", "the layout says already which cells are neighbours")
     beside = spec.neighbours or {}
@@ -135,9 +137,14 @@ def _grid(at: int, count: int) -> list[int]:
 LAYOUTS: Mapping[str, Callable[[int, int], list[int]]] = {"ring": _ring, "line": _line, "grid": _grid}
 
 
-def _with_groups(topology: Topology, groups: Mapping[str, list[str]] | None) -> Topology:
+def _with_groups(topology: Topology, spec: TopologySpec) -> Topology:
+    groups = spec.groups
+    if spec.groups_of_each is not None and not isinstance(groups, int):
+        raise ConfigurationError("topology.groups_of_each", "is for a number of groups")
     if groups is None:
         return topology
+    if isinstance(groups, int):
+        return msgspec.structs.replace(topology, groups=_dealt(topology, groups, spec.groups_of_each))
     made: dict[Group, tuple[NodeNumber, ...]] = {}
     for text, names in groups.items():
         number = _group_number(text)
@@ -145,6 +152,19 @@ def _with_groups(topology: Topology, groups: Mapping[str, list[str]] | None) -> 
             raise ConfigurationError(f"topology.groups.{text}", f"a second group {number}")
         made[number] = _members(topology, text, names)
     return msgspec.structs.replace(topology, groups=made)
+
+
+def _dealt(topology: Topology, count: int, of_each: int | None) -> dict[Group, tuple[NodeNumber, ...]]:
+    """Groups 1 to `count` with everybody in all of them, or in so many, one after the other."""
+    if not 0 < count <= GROUPS_MAX:
+        raise ConfigurationError("topology.groups", f"has to be from 1 to {GROUPS_MAX}")
+    if of_each is not None and not 0 < of_each <= count:
+        raise ConfigurationError("topology.groups_of_each", f"has to be from 1 to {count}")
+    everybody = topology.groups[DEFAULT_GROUP]
+    return {
+        group + 1: tuple(node for at, node in enumerate(everybody) if (group - at) % count < (of_each or count))
+        for group in range(count)
+    }
 
 
 def _group_number(text: str) -> Group:

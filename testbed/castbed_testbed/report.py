@@ -6,7 +6,10 @@ import msgspec
 
 
 class HostReport(msgspec.Struct, frozen=True):
-    """Counters of one run. `events` is what the host processed, `effects` how often each fault took effect."""
+    """Counters of one run. `events` is what the host processed, `effects` how often each fault took effect.
+
+    `links` is what real links dropped, by reason.
+    """
 
     submitted: int = 0
     delivered: int = 0
@@ -16,3 +19,4 @@ class HostReport(msgspec.Struct, frozen=True):
     dropped: int = 0
     oversize: int = 0
     effects: dict[str, int] = {}
+    links: dict[str, int] = {}

@@ -54,6 +54,7 @@ def report_figures(report: HostReport, experiment: Experiment, wall_s: float) ->
         "wall_s": round(wall_s, 3),
         "dropped": report.dropped,
         "oversize": report.oversize,
+        "links": report.links,
         "faults": {name: report.effects.get(name, 0) for name in _reported(experiment, report)},
         "vacuous": vacuous_faults(experiment, report),
     }

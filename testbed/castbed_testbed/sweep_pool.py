@@ -20,25 +20,29 @@ from typing import Any
 import msgspec
 
 from castbed.errors import CastbedError
-from castbed_testbed.sweep_run import installed, run_captured, run_point
+from castbed_testbed.evaluation.measured import Measuring
+from castbed_testbed.sweep_run import installed, run_captured, run_metered, run_point
 
 TASKS_PER_WORKER = 4  # handed out ahead, so that no worker waits for this process
 Result = dict[str, Any]
 
 
 class Task(msgspec.Struct, frozen=True):
-    """One run to do; with a `directory` it leaves captures there."""
+    """One run to do; with a `directory` it leaves captures there; with `measuring` it is measured and not judged."""
 
     number: int
     values: dict[str, Any]
     data: dict[str, Any]
     seed: int
     directory: str | None = None
+    measuring: Measuring | None = None
 
 
 def carry_out(task: Task) -> Result:
     """Do the run; the result says which it was."""
-    if task.directory is None:
+    if task.measuring is not None:
+        figures = run_metered(task.data, task.seed, task.measuring)
+    elif task.directory is None:
         figures = run_point(task.data, task.seed)
     else:
         figures = run_captured(task.data, task.seed, Path(task.directory))

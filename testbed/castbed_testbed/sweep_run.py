@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from castbed.registry import Registry, load_registry
+from castbed_testbed.evaluation.measured import Measuring, run_measured
 from castbed_testbed.experiment import Loaded, load
 from castbed_testbed.plan import make_plan
 from castbed_testbed.recorder import MeasuringRecorder
@@ -39,6 +40,14 @@ def run_captured(data: dict[str, Any], seed: int, directory: Path, registry: Reg
     shutil.rmtree(directory, ignore_errors=True)
     try:
         return run_experiment(load({**data, "seed": seed}), registry or installed(), directory).summary
+    except (Exception, SystemExit) as error:  # whatever a plugin raises ends this run only
+        return _failed(seed, error)
+
+
+def run_metered(data: dict[str, Any], seed: int, measuring: Measuring) -> dict[str, Any]:
+    """Measure the experiment without judging it: the figures of an evaluation, or `seed` and `error` if it raised."""
+    try:
+        return run_measured(data, seed, measuring, installed())
     except (Exception, SystemExit) as error:  # whatever a plugin raises ends this run only
         return _failed(seed, error)
 

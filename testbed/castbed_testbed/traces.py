@@ -30,7 +30,7 @@ NOWHERE = ""
 Position = tuple[float, float]
 
 
-class _Mistake(Exception):
+class Mistake(Exception):
     """What is wrong with a file, in words."""
 
 
@@ -49,12 +49,12 @@ def read_trace(file: Path, form: str, cells: Cells, key: str) -> list[Handoff]:
         raise ConfigurationError(f"{key}.format", f"{form!r} is none of {', '.join(_FORMATS)}")
     _check_positions(form, cells, key)
     try:
-        moves = _limited(_FORMATS[form](_text(file), cells))
+        moves = _limited(_FORMATS[form](text_of(file), cells))
     except OSError as error:
         raise ConfigurationError(f"{key}.file", f"{file} cannot be read ({error.strerror})") from None
     except UnicodeDecodeError:
         raise ConfigurationError(f"{key}.file", f"{file} is not text in UTF-8") from None
-    except _Mistake as error:
+    except Mistake as error:
         raise ConfigurationError(f"{key}.file", f"{file}, {error}") from None
     return sorted(moves, key=lambda move: move.at)
 
@@ -73,9 +73,10 @@ def _check_positions(form: str, cells: Cells, key: str) -> None:
             raise ConfigurationError(f"topology.positions.{name}", f"is further away than {NUMBER_MAX:g} m")
 
 
-def _text(file: Path) -> str:
+def text_of(file: Path) -> str:
+    """What the file says, if it is not too long for a trace."""
     if file.stat().st_size > TRACE_BYTES_MAX:
-        raise _Mistake(f"which is longer than {TRACE_BYTES_MAX} bytes")
+        raise Mistake(f"which is longer than {TRACE_BYTES_MAX} bytes")
     return file.read_text(encoding="utf-8-sig")
 
 
@@ -83,20 +84,21 @@ def _limited(moves: Iterable[Handoff]) -> list[Handoff]:
     kept: list[Handoff] = []
     for move in moves:
         if len(kept) == TRACE_MOVES_MAX:
-            raise _Mistake(f"which says more than {TRACE_MOVES_MAX} moves")
+            raise Mistake(f"which says more than {TRACE_MOVES_MAX} moves")
         kept.append(move)
     if not kept:
-        raise _Mistake("which says nothing about anybody")
+        raise Mistake("which says nothing about anybody")
     return kept
 
 
-def _wrong(line: int, problem: str) -> _Mistake:
-    return _Mistake(f"line {line}: {problem}")
+def wrong(line: int, problem: str) -> Mistake:
+    """The mistake on this line."""
+    return Mistake(f"line {line}: {problem}")
 
 
 # --- csv -------------------------------------------------------------------------------------------------------------
 
-_SECONDS = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,18})?")
+SECONDS = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,18})?")
 
 
 def _csv_moves(text: str, cells: Cells) -> Iterator[Handoff]:
@@ -106,28 +108,28 @@ def _csv_moves(text: str, cells: Cells) -> Iterator[Handoff]:
     try:
         header = [cell.strip() for cell in next(rows, [])]
         if header != HEADER:
-            raise _wrong(1, f"expected the header {','.join(HEADER)}")
+            raise wrong(1, f"expected the header {','.join(HEADER)}")
         for row in rows:
             if row:
                 move = _csv_move([cell.strip() for cell in row], hosts, stations, rows.line_num)
                 if (move.host, move.at) in seen:
-                    raise _wrong(rows.line_num, f"{move.host!r} has a place at this time already")
+                    raise wrong(rows.line_num, f"{move.host!r} has a place at this time already")
                 seen.add((move.host, move.at))
                 yield move
     except csv.Error as error:
-        raise _wrong(rows.line_num, str(error)) from None
+        raise wrong(rows.line_num, str(error)) from None
 
 
 def _csv_move(row: list[str], hosts: frozenset[str], stations: frozenset[str], line: int) -> Handoff:
     if len(row) != len(HEADER):
-        raise _wrong(line, f"expected {','.join(HEADER)}, got {len(row)} of {len(HEADER)}")
+        raise wrong(line, f"expected {','.join(HEADER)}, got {len(row)} of {len(HEADER)}")
     time, host, station = row
-    if not _SECONDS.fullmatch(time):
-        raise _wrong(line, f"{time!r} is no time in seconds")
+    if not SECONDS.fullmatch(time):
+        raise wrong(line, f"{time!r} is no time in seconds")
     if host not in hosts:
-        raise _wrong(line, f"there is no host {host!r} to move")
+        raise wrong(line, f"there is no host {host!r} to move")
     if station and station not in stations:
-        raise _wrong(line, f"there is no station {station!r}")
+        raise wrong(line, f"there is no station {station!r}")
     return Handoff(host, Duration(Duration.parse(f"{time}s")), station)
 
 
@@ -149,7 +151,7 @@ class _Order(msgspec.Struct, frozen=True):
     speed: float
 
 
-class _Leg(msgspec.Struct, frozen=True):
+class Leg(msgspec.Struct, frozen=True):
     """A straight line that a node goes at one speed; of no length where it stands."""
 
     at: int
@@ -170,10 +172,10 @@ class _Node:
         self.start: dict[str, float] = {}
         self.orders: list[_Order] = []
 
-    def legs(self) -> Iterator[_Leg]:
+    def legs(self) -> Iterator[Leg]:
         """The way of the node; an order that comes on the way to another takes its place."""
         here = (self.start["X"], self.start["Y"])
-        yield _Leg(0, here)
+        yield Leg(0, here)
         orders = sorted(self.orders, key=lambda order: order.at)
         ends = [*(order.at for order in orders), int(NUMBER_MAX) * SECOND][1:]
         for order, end in zip(orders, ends, strict=True):
@@ -181,22 +183,29 @@ class _Node:
             distance = sqrt(east * east + north * north)
             length = min(distance, order.speed * ((end - order.at) / SECOND))
             if length > 0:
-                leg = _Leg(order.at, here, (east / distance, north / distance), length, order.speed)
+                leg = Leg(order.at, here, (east / distance, north / distance), length, order.speed)
                 yield leg
-                here = order.to if length == distance else _along(leg)
+                here = order.to if length == distance else end_of(leg)
 
 
-def _along(leg: _Leg) -> Position:
+def end_of(leg: Leg) -> Position:
+    """Where it ends."""
     return leg.start[0] + leg.direction[0] * leg.length, leg.start[1] + leg.direction[1] * leg.length
 
 
 def _ns2_moves(text: str, cells: Cells) -> Iterator[Handoff]:
-    for index, node in sorted(_ns2_nodes(text, len(cells.hosts)).items()):
+    for index, legs in ns2_paths(text, len(cells.hosts)):
+        for at, station in _cell_changes(legs, cells):
+            yield Handoff(cells.hosts[index], Duration(at), station)
+
+
+def ns2_paths(text: str, count: int) -> Iterator[tuple[int, Iterator[Leg]]]:
+    """The ways of the nodes 0 to `count` - 1, as far as the text has them."""
+    for index, node in sorted(_ns2_nodes(text, count).items()):
         if not node.start.keys() >= {"X", "Y"}:
             line = f"line {node.orders[0].line}: " if node.orders else ""
-            raise _Mistake(f"{line}node {index} has no place to start from, X_ and Y_")
-        for at, station in _cell_changes(node, cells):
-            yield Handoff(cells.hosts[index], Duration(at), station)
+            raise Mistake(f"{line}node {index} has no place to start from, X_ and Y_")
+        yield index, node.legs()
 
 
 def _ns2_nodes(text: str, count: int) -> dict[int, _Node]:
@@ -205,38 +214,39 @@ def _ns2_nodes(text: str, count: int) -> dict[int, _Node]:
         said = line.strip()
         if placed := _PLACED.fullmatch(said):
             node = _ns2_node(nodes, placed[1], count, number)
-            node.start[placed[2]] = _value(placed[3], number)
+            node.start[placed[2]] = checked_number(placed[3], number)
         elif sent := _SENT.fullmatch(said):
             node = _ns2_node(nodes, sent[2], count, number)
-            at, speed = (_value(sent[group], number, least=0) for group in (1, 5))
-            to = (_value(sent[3], number), _value(sent[4], number))
+            at, speed = (checked_number(sent[group], number, least=0) for group in (1, 5))
+            to = (checked_number(sent[3], number), checked_number(sent[4], number))
             node.orders.append(_Order(number, round(at * SECOND), to, speed))
         elif said and not _SKIPPED.fullmatch(said):
-            raise _wrong(number, "is neither a place ($node_(0) set X_ 1.0) nor a setdest at a time")
+            raise wrong(number, "is neither a place ($node_(0) set X_ 1.0) nor a setdest at a time")
     return nodes
 
 
 def _ns2_node(nodes: dict[int, _Node], index: str, count: int, line: int) -> _Node:
     if int(index) >= count:
-        raise _wrong(line, f"there is no host for node {index}, which would be number {int(index) + 1} of {count}")
+        raise wrong(line, f"there is no host for node {index}, which would be number {int(index) + 1} of {count}")
     return nodes.setdefault(int(index), _Node())
 
 
-def _value(text: str, line: int, least: float = -NUMBER_MAX) -> float:
+def checked_number(text: str, line: int, least: float = -NUMBER_MAX) -> float:
+    """The number, if it is in bounds."""
     value = float(text)
     if not least <= value <= NUMBER_MAX:
-        raise _wrong(line, f"{text} is not from {least:g} to {NUMBER_MAX:g}")
+        raise wrong(line, f"{text} is not from {least:g} to {NUMBER_MAX:g}")
     return value
 
 
 # --- who is in which cell --------------------------------------------------------------------------------------------
 
 
-def _cell_changes(node: _Node, cells: Cells) -> list[tuple[int, str]]:
+def _cell_changes(legs: Iterable[Leg], cells: Cells) -> list[tuple[int, str]]:
     """When the node enters which cell, from time 0; what lasts less than the resolution is left out."""
     changes: list[tuple[int, str]] = []
-    for leg in node.legs():
-        for metres, station in _cells_along(leg, cells):
+    for leg in legs:
+        for metres, station in _cellsend_of(leg, cells):
             at = leg.time(metres)
             while changes and changes[-1][0] >= at:
                 changes.pop()
@@ -245,7 +255,7 @@ def _cell_changes(node: _Node, cells: Cells) -> list[tuple[int, str]]:
     return changes
 
 
-def _cells_along(leg: _Leg, cells: Cells) -> Iterator[tuple[float, str]]:
+def _cellsend_of(leg: Leg, cells: Cells) -> Iterator[tuple[float, str]]:
     """The cells on the way, each with the metres after which it begins.
 
     After s metres the square of the distance from a station is s² + 2·slope·s + square.
@@ -269,7 +279,7 @@ def _cells_along(leg: _Leg, cells: Cells) -> Iterator[tuple[float, str]]:
             yield leave, NOWHERE
 
 
-def _line(leg: _Leg, station: Position) -> tuple[float, float]:
+def _line(leg: Leg, station: Position) -> tuple[float, float]:
     east, north = leg.start[0] - station[0], leg.start[1] - station[1]
     return leg.direction[0] * east + leg.direction[1] * north, east * east + north * north
 

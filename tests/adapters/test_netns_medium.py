@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import select
+import socket
+import time
+
 import pytest
 
 from castbed.wire import ethernet_frame
+from castbed_adapters.netns.ether import Ether
 from castbed_adapters.netns.medium import NOWHERE, Medium, MediumSpec, shared_air
+from castbed_adapters.netns.syscalls import set_timer
 from castbed_testbed.delays import Delay
 from castbed_testbed.faults import Reordering
 from castbed_testbed.schedule import Block
@@ -73,3 +79,13 @@ def test_what_is_not_ours_is_counted_and_goes_nowhere(frame: bytes) -> None:
     medium = Medium(MediumSpec(shared_air([1, 2]), FIXED, RATE))
     assert list(medium.transmitted(1, frame, 0)) == []
     assert medium.foreign == 1
+
+
+def test_a_timer_that_has_rung_lets_the_medium_sleep() -> None:
+    ours, its = socket.socketpair()
+    with ours, its:
+        ether = Ether(MediumSpec(shared_air([1, 2]), FIXED, RATE), {}, its)
+        set_timer(ether._timer, time.monotonic_ns() + 1)
+        assert select.select([ether._timer], [], [], 5)[0] == [ether._timer]
+        ether._expired()
+        assert select.select([ether._timer], [], [], 0)[0] == []

@@ -25,6 +25,8 @@ try:
 except Unavailable as problem:
     pytest.skip(str(problem), allow_module_level=True)
 
+pytestmark = pytest.mark.netns
+
 CHAT: dict[str, Any] = {
     "name": "chat",
     "protocol": {"name": "sb"},
@@ -81,6 +83,15 @@ def test_several_nodes_may_share_a_process(tmp_path: Path) -> None:
     outcome = run_on("netns", CELLS, tmp_path, {"processes": 2})
     assert outcome.failures == []
     assert outcome.summary["delivered"] == outcome.summary["expected"] > 0
+
+
+def test_wires_take_as_long_as_the_experiment_says(tmp_path: Path) -> None:
+    patient = {"name": "eomp", "options": {"request_timeout": "2s", "greet_timeout": "2s", "patience": "4s"}}
+    topology = {**CELLS["topology"], "wire": {"delay": "150ms"}}
+    data = {**CELLS, "protocol": patient, "topology": topology, "drain": "6s", "faults": {}}
+    simulated, real = (run_on(on, data, tmp_path) for on in ("sim", "netns"))
+    assert real.failures == []
+    assert real.summary["latency_ms"]["p50"] > 0.9 * simulated.summary["latency_ms"]["p50"] > 150
 
 
 def test_a_crashed_node_comes_back_in_its_namespace(tmp_path: Path) -> None:

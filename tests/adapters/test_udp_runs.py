@@ -21,6 +21,8 @@ from castbed_adapters.udp.air import ENVELOPE, MAGIC, SLIP, VERSION
 from castbed_testbed.runner import judge
 from real_runs import delivered_sets, example_on, kinds_of, run_on, running, summary_of, verdicts
 
+pytestmark = pytest.mark.udp
+
 CHAT: dict[str, Any] = {
     "name": "chat",
     "protocol": {"name": "sb"},

@@ -14,6 +14,7 @@ from wifi_space import cable, in_namespace, monitor
 
 from castbed import ConfigurationError, Group, Mid, Packet, UnavailableError
 from castbed.links import NOWHERE, SHARED_AIR, Arrival
+from castbed.units import ByteSize
 from castbed.wire import ETHERTYPE, Codec
 from castbed_adapters.wifi import links as wifi_links
 from castbed_adapters.wifi.envelope import letter_bytes
@@ -107,6 +108,23 @@ def test_many_frames_arrive_in_order_and_the_largest_in_pieces() -> None:
             arrivals = await ear.heard(301)
             assert [arrival.frame for arrival in arrivals] == [*sent, frame(bytes(200_000))]
             assert not +receiver.counters
+
+    on_a_cable(work)
+
+
+def test_frames_that_nobody_reads_in_time_are_counted() -> None:
+    async def work() -> None:
+        options = WifiOptions(interface="other", receive_buffer=ByteSize(4_096))
+        sender, receiver = links(1, "one"), WifiLinks(2, TOKEN, "other", options)
+        for end in (sender, receiver):
+            await end.open()
+            end.tune(SHARED_AIR)
+        for _ in range(200):
+            sender.transmit(frame(bytes(1_000)), ())
+            sender.flush()
+        await sender.close()
+        await receiver.close()
+        assert 100 < receiver.counters["overrun"] <= 200
 
     on_a_cable(work)
 

@@ -23,7 +23,7 @@ from castbed.history import Kind
 from castbed.properties import CHECKS
 from castbed.records import Detail
 from castbed.units import BitRate, ByteSize, Duration, show_duration
-from castbed_testbed import experiment, faults
+from castbed_testbed import experiment, faults, paths
 from castbed_testbed.cli.main import app
 from castbed_testbed.delays import Delay
 from castbed_testbed.experiment import Experiment, Loaded, Named, load, load_file
@@ -55,7 +55,7 @@ def structs_of(module: ModuleType) -> Iterator[str]:
 
 
 def test_every_table_of_the_experiment_file_is_described() -> None:
-    wanted = {name for module in (experiment, faults, steady, script, options) for name in structs_of(module)}
+    wanted = {name for module in (experiment, faults, paths, steady, script, options) for name in structs_of(module)}
     assert tables(EXPERIMENTS, "keys").keys() == wanted
 
 

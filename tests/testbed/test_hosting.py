@@ -6,6 +6,7 @@ import asyncio
 import os
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,7 +18,9 @@ from castbed import topology as shapes
 from castbed.application import Setting
 from castbed.capture import read_capture
 from castbed.history import LocalEvent, RunIdentity
+from castbed.units import BitRate
 from castbed_testbed.delays import Delay
+from castbed_testbed.experiment import WireSpec
 from castbed_testbed.faults import Faults, Reordering
 from castbed_testbed.hosting import storage as storage_module
 from castbed_testbed.hosting.agenda import BATCH, Agenda
@@ -25,11 +28,22 @@ from castbed_testbed.hosting.capturing import LiveCapture
 from castbed_testbed.hosting.clock import STAMP_AGE_MAX, Clock
 from castbed_testbed.hosting.impairment import Impairment
 from castbed_testbed.hosting.programs import Programs
+from castbed_testbed.hosting.residents import ALONE_MAX, processes_for
 from castbed_testbed.hosting.storage import Storage
 from castbed_testbed.schedule import Block
 
 MILLISECOND = 1_000_000
+SECONDS_MAX = 20.0
 IDENTITY = RunIdentity("hosted", 1, names=("A", "B"), roles=("member", "member"))
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Wait until it is true, and for what comes right after; on a busy machine that takes a while."""
+    deadline = time.monotonic() + SECONDS_MAX
+    while not true() and time.monotonic() < deadline:
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0.01)
+
 
 # --- time ------------------------------------------------------------------------------------------------------------
 
@@ -57,10 +71,12 @@ def test_an_agenda_keeps_to_the_order_of_time_and_then_of_asking() -> None:
         agenda.at(now + 20 * MILLISECOND, done.append, "last")
         agenda.at(now + MILLISECOND, done.append, "first")
         agenda.at(now + MILLISECOND, done.append, "second")
-        await asyncio.sleep(0.2)
+        await until(lambda: "last" in done)
         return done
 
-    assert asyncio.run(play()) == ["first", "second", "|", "last", "|"]
+    done = asyncio.run(play())
+    assert [what for what in done if what != "|"] == ["first", "second", "last"]
+    assert done[-1] == "|", "a busy machine may do all of it in one batch, but never leaves out what comes after"
 
 
 def test_what_an_agenda_does_may_ask_for_more_and_other_work_gets_its_turn() -> None:
@@ -79,7 +95,7 @@ def test_what_an_agenda_does_may_ask_for_more_and_other_work_gets_its_turn() -> 
 
         agenda = Agenda(time.monotonic_ns, turn)
         agenda.at(0, again, None)
-        await asyncio.sleep(0.3)
+        await until(lambda: count == 3 * BATCH)
         return count, turns
 
     assert asyncio.run(play()) == (3 * BATCH, 3)
@@ -170,6 +186,16 @@ def test_a_block_that_was_cut_short_is_taken_off_by_the_next_life(cut: int, tmp_
     assert [event.kind for event in capture.events] == [Kind.START, Kind.RESTART]
 
 
+# --- who lives together ----------------------------------------------------------------------------------------------
+
+
+def test_few_nodes_have_a_process_each_and_many_share_one_per_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1, 2, 3})
+    assert [processes_for(nodes) for nodes in (0, 1, ALONE_MAX, ALONE_MAX + 1, 200)] == [0, 1, ALONE_MAX, 4, 4]
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0})
+    assert processes_for(200) == 2
+
+
 # --- what goes wrong on the way --------------------------------------------------------------------------------------
 
 
@@ -200,13 +226,21 @@ def test_a_cut_strikes_one_direction_for_its_time_only() -> None:
 
 def test_on_a_wire_a_cut_delays_and_nothing_overtakes() -> None:
     impairment = _impairment(Faults(loss=1.0), Block(1, 2, 10, 20, "cuts"), Block(1, 2, 20, 30, "partitions"))
-    assert [impairment.on_wire(1, at) for at in (9, 10, 25, 29, 31)] == [9, 30, 30, 30, 31]
+    assert [impairment.on_wire(1, at, 100) for at in (9, 10, 25, 29, 31)] == [9, 30, 30, 30, 31]
     assert impairment.effects == {"cuts": 1, "partitions": 3}
 
 
 def test_a_network_that_shapes_its_air_leaves_the_host_only_the_wires() -> None:
     shaped = Impairment(2, Faults(loss=1.0), (Block(1, 2, 0, 9, "cuts"),), Random(1), air_is_shaped=True)
     assert (shaped.strikes_air, shaped.strikes_wire) == (False, True)
+
+
+def test_an_emulated_wire_takes_its_time_and_keeps_the_order() -> None:
+    wire = WireSpec(rate=BitRate(8_000_000), delay=Delay("fixed", 5_000))
+    emulated = Impairment(2, Faults(), (Block(1, 2, 4_000, 9_000, "cuts"),), Random(1), True, wire)
+    assert [emulated.on_wire(1, now, 1) for now in (0, 0, 4_000, 20_000)] == [6_000, 7_000, 10_000, 26_000]
+    assert emulated.on_wire(3, 0, 1) == 6_000, "each wire has a transmitter of its own"
+    assert emulated.effects == {"cuts": 1}
 
 
 # --- programs ---------------------------------------------------------------------------------------------------------
@@ -239,10 +273,11 @@ class Stage:
 
 
 def test_programs_wait_while_links_are_congested_and_then_catch_up() -> None:
-    async def play() -> tuple[int, int, int]:
+    async def play() -> tuple[int, int, int, int]:
         ticks: list[int] = []
         stage: Any = Stage()
         stage.tick()
+        start = time.monotonic_ns()
         setting = Setting(1, shapes.broadcast(("A",)), Random(1), 0)
         agenda = Agenda(time.monotonic_ns, lambda: None)
         stage.congested = True
@@ -250,11 +285,11 @@ def test_programs_wait_while_links_are_congested_and_then_catch_up() -> None:
         await asyncio.sleep(0.1)
         congested = len(ticks)
         stage.congested = False
-        await asyncio.sleep(0.2)
+        await until(lambda: len(ticks) >= 20)
         agenda.clear()
-        return congested, len(ticks), stage.counters["waited"]
+        return congested, len(ticks), stage.counters["waited"], (time.monotonic_ns() - start) // MILLISECOND
 
-    congested, ticks, waited = asyncio.run(play())
+    congested, ticks, waited, passed_ms = asyncio.run(play())
     assert congested == 0
-    assert 20 <= ticks <= 40, "thirty in all: what was missed comes as soon as it may"
-    assert waited > 10
+    assert 20 <= ticks <= passed_ms / 10 + 1, "what was missed comes as soon as it may, and nothing comes early"
+    assert waited > 0

@@ -210,11 +210,16 @@ def test_impossible_neighbours_are_refused_with_their_key(topology: dict[str, An
     assert refusal(town(None, stations=3, **topology)).startswith(path)
 
 
-@pytest.mark.parametrize("key", ["layout", "neighbours", "positions"])
-def test_only_cells_have_places(key: str) -> None:
+@pytest.mark.parametrize("key", ["layout", "neighbours"])
+def test_only_cells_have_neighbours(key: str) -> None:
     value: Any = "ring" if key == "layout" else {}
     data = cells(protocol={"name": "probe"}, topology={"kind": "broadcast", "members": 2, key: value})
     assert refusal(data) == f"topology.{key}: a broadcast topology has none"
+
+
+def test_sites_have_no_places() -> None:
+    data = cells(protocol={"name": "probe"}, topology={"kind": "sites", "sites": 2, "positions": {}})
+    assert refusal(data) == "topology.positions: a sites topology has none"
 
 
 # --- several sources -------------------------------------------------------------------------------------------------

@@ -89,6 +89,23 @@ def test_what_is_in_flight_to_a_crashed_node_is_lost(make: Any) -> None:
     assert (seen.delivered("B"), seen.delivered("C")) == ([], ["A1"])
 
 
+@pytest.mark.parametrize("air", [{"delay": "5ms"}, {"delay": {"kind": "uniform", "low": "4ms", "high": "6ms"}}])
+@pytest.mark.parametrize("shared", ["none", "cell"])
+def test_what_a_transmitter_has_not_sent_goes_down_with_its_node(air: dict[str, Any], shared: str) -> None:
+    """Of three frames of 464 us the second is cut short; what another node has in the same queue is sent."""
+    lines = [do(name, "10ms", "shout", times=times) for name, times in (("A", 3), ("B", 1))]
+    faults = {"crashes": [{"node": "A", "at": "10.6ms"}], "restarts": [at("A", "11ms")]}
+    data = probe(workload=script(*lines), faults=faults)
+    seen = simulated(changed("topology.air", {"rate": "1Mbit/s", "shared": shared, **air}, data))
+    assert sorted(seen.delivered("C")) == ["A1", "B1"]
+
+
+def test_what_was_handed_to_a_wire_outlives_its_sender() -> None:
+    faults = {"crashes": [{"node": "A", "at": "10.6ms"}]}
+    seen = simulated(post(workload=script(do("A", "10ms", "shout", times=3, to=2)), faults=faults))
+    assert seen.delivered("B") == ["A1", "A2", "A3"]
+
+
 def test_a_restart_keeps_the_storage_and_counts_the_lives() -> None:
     kept = do("A", "10ms", "keep", value="ten")
     seen = lives(kept, crashes=[at("A", "20ms")], restarts=[at("A", "30ms")])

@@ -24,6 +24,7 @@ from castbed_adapters.netns.syscalls import die_with_parent, set_timer, timer_de
 FRAME_BYTES = 65_536
 FRAMES_PER_TURN = 64  # of one node before the others get theirs
 CONTROL_BYTES = 65_536
+TIMER_BYTES = 8
 
 
 class Place(msgspec.Struct, frozen=True, tag=True):
@@ -83,10 +84,16 @@ class Ether:
                 if descriptor in self._nodes:
                     self._read(descriptor)
                 elif descriptor == self._timer:
-                    self._armed = 0
+                    self._expired()
                 else:
                     self._obey()
             self._release()
+
+    def _expired(self) -> None:
+        """Read the timer, or it would wake us again and again."""
+        with suppress(BlockingIOError):
+            os.read(self._timer, TIMER_BYTES)
+        self._armed = 0
 
     def _now(self) -> int:
         return time.monotonic_ns() - self._origin

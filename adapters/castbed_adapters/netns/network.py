@@ -27,6 +27,7 @@ class NetnsNetwork:
     """What a run has: everything of it vanishes with the processes of the run."""
 
     shapes_air = True
+    emulates_wires = True
 
     def __init__(self, setting: RunSetting) -> None:
         self._setting = setting

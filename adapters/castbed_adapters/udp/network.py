@@ -75,6 +75,7 @@ class UdpNetwork:
     """What a run has on `udp`: an interface, a port, and multicast groups. Nothing of it outlives its processes."""
 
     shapes_air = False
+    emulates_wires = False
 
     def __init__(self, setting: RunSetting) -> None:
         self._setting = setting

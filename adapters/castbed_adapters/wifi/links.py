@@ -35,6 +35,7 @@ from castbed_adapters.wifi.sockets import (
     SO_TIMESTAMPNS,
     PacketSocket,
     carries,
+    dropped_frames,
     open_packet_socket,
 )
 
@@ -123,6 +124,7 @@ class WifiLinks:
         loop = asyncio.get_running_loop()
         loop.remove_reader(self._socket.fileno())
         loop.remove_writer(self._socket.fileno())
+        self._count_unread()
         self._socket.close()
 
     # --- out ---------------------------------------------------------------------------------------------------------
@@ -206,6 +208,12 @@ class WifiLinks:
                 self.counters["overrun"] += (overruns - self._overruns) % SERIALS
                 self._overruns = overruns
         return at
+
+    def _count_unread(self) -> None:
+        """The kernel tells of overruns with later frames; of the last ones nobody has read such a frame."""
+        dropped = dropped_frames(self._socket)
+        if dropped:
+            self.counters["overrun"] = dropped
 
     def _take(self, data: bytes, at: int, arrivals: list[Arrival]) -> None:
         """One frame of the interface; what is for this node joins the arrivals."""

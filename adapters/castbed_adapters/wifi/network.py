@@ -19,6 +19,7 @@ class WifiNetwork:
     """What a run has: an interface for each node. Nodes that share one hear each other through this machine."""
 
     shapes_air = False
+    emulates_wires = False
 
     def __init__(self, setting: RunSetting) -> None:
         self._setting = setting

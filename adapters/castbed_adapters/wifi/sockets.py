@@ -18,6 +18,8 @@ _SIOCGIFFLAGS, _SIOCGIFMTU = 0x8913, 0x8921
 _IFF_UP, _IFF_RUNNING = 0x01, 0x40
 _REQUEST = Struct("16sI12x")
 _SO_ATTACH_FILTER = 26
+_SOL_PACKET, _PACKET_STATISTICS = 263, 6
+_STATISTICS = Struct("@II")  # frames, and of these the dropped ones
 _INSTRUCTION = Struct("HBBI")
 _PROGRAM = Struct("HxxxxxxP")
 _TYPE_AT = 12  # in an Ethernet header
@@ -70,6 +72,12 @@ def carries(opened: socket.socket, name: str) -> bool:
     """Whether the interface is up and has a carrier: before that the kernel drops what is sent without a word."""
     flags = _asked(opened, name, _SIOCGIFFLAGS) & (_IFF_UP | _IFF_RUNNING)
     return flags == _IFF_UP | _IFF_RUNNING
+
+
+def dropped_frames(opened: socket.socket) -> int:
+    """How many frames the kernel had no room for since the socket was opened; asking sets it back to 0."""
+    _, dropped = _STATISTICS.unpack(opened.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, _STATISTICS.size))
+    return int(dropped)
 
 
 def _mtu(opened: socket.socket, name: str) -> int:

@@ -1,12 +1,14 @@
 """What the controller and the processes of nodes say to each other, and how it travels.
 
 A message is four bytes of length and a msgpack document. The stream below may be any: today a local socket pair, made
-before the process is, which nobody else can reach.
+before the process is, which nobody else can reach. Where the experiment has a key, both ends prove that they have it
+before anything is said, and every message carries a code.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 from struct import Struct
 from typing import Any
 
@@ -14,9 +16,18 @@ import msgspec
 
 from castbed.links import Cell
 from castbed.values import NodeNumber
+from castbed_testbed.hosting.handshake import (
+    CHALLENGE_BYTES,
+    HELLO_BYTES,
+    PROOF_BYTES,
+    Handshake,
+    HandshakeError,
+    Session,
+)
 
 LENGTH = Struct(">I")
 MESSAGE_BYTES_MAX = 1 << 24  # addresses and counters of a million nodes fit; anything longer is not ours
+PROOF_S_MAX = 60.0  # until the other end has proved itself, on a busy machine
 
 
 class Counts(msgspec.Struct):
@@ -112,20 +123,36 @@ class Channel:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
+        self._session: Session | None = None
+
+    async def authenticate(self, role: bytes, key: bytes) -> None:
+        """Prove that we have the key, and have the other end prove it; HandshakeError unless it does."""
+        ours = Handshake(role, key, os.urandom(CHALLENGE_BYTES))
+        try:
+            async with asyncio.timeout(PROOF_S_MAX):
+                self._writer.write(ours.hello())
+                self._writer.write(ours.answer(await self._reader.readexactly(HELLO_BYTES)))
+                ours.check(await self._reader.readexactly(PROOF_BYTES))
+        except (asyncio.IncompleteReadError, ConnectionError, TimeoutError):
+            raise HandshakeError("the other end went away before it proved that it has the key") from None
+        self._session = ours.session()
 
     def say(self, message: ControlMessage) -> None:
         """Say it; who is gone does not hear it."""
         data = _encode(message)
+        if self._session is not None:
+            data = self._session.seal(data)
         self._writer.write(LENGTH.pack(len(data)) + data)
 
     async def hear(self) -> Message | None:
-        """What the other end says next; None when it is gone."""
+        """What the other end says next; None when it is gone, or somebody else speaks."""
         try:
             (size,) = LENGTH.unpack(await self._reader.readexactly(LENGTH.size))
             if size > MESSAGE_BYTES_MAX:
                 return None
-            heard: Message = _decode(await self._reader.readexactly(size))
-        except (asyncio.IncompleteReadError, ConnectionError, msgspec.MsgspecError):
+            data = await self._reader.readexactly(size)
+            heard: Message = _decode(data if self._session is None else self._session.opened(data))
+        except (asyncio.IncompleteReadError, ConnectionError, msgspec.MsgspecError, HandshakeError):
             return None
         return heard
 

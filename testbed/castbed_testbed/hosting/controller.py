@@ -22,9 +22,10 @@ from castbed_testbed.hosting import control
 from castbed_testbed.hosting.capturing import LiveCapture, capture_path
 from castbed_testbed.hosting.clock import Clock
 from castbed_testbed.hosting.control import Channel, Counts
+from castbed_testbed.hosting.handshake import CONTROLLER
 from castbed_testbed.hosting.nursery import Nursery
 from castbed_testbed.hosting.process import Birth, Site
-from castbed_testbed.hosting.residents import Process, Resident, home_of
+from castbed_testbed.hosting.residents import Process, Resident, home_of, processes_for
 from castbed_testbed.report import HostReport
 from castbed_testbed.schedule import AskNode, BringBack, CrashNode, Happening, MoveNode, RestartNode, TakeAway
 
@@ -138,7 +139,7 @@ class Controller:
         """Who lives together: nodes that crash alone, the others in as many processes as the options say."""
         crash = {happening.node for happening in self._plan.schedule.happenings if isinstance(happening, CrashNode)}
         calm = [resident for resident in self._residents.values() if resident.number not in crash]
-        shares = getattr(self._plan.transport_options, "processes", None) or len(calm)
+        shares = getattr(self._plan.transport_options, "processes", None) or processes_for(len(calm))
         yield from ([self._residents[number]] for number in sorted(crash))
         yield from (calm[at::shares] for at in range(min(shares, len(calm))))
 
@@ -147,6 +148,8 @@ class Controller:
         loop = asyncio.get_running_loop()
         number, stream = self._nursery.bear(births)
         channel = Channel(*await asyncio.open_unix_connection(sock=stream))
+        if self._plan.secret is not None:
+            await channel.authenticate(CONTROLLER, self._plan.secret.key)
         for resident, birth in zip(residents, births, strict=True):
             resident.life = birth.life
         process = Process(number, channel, residents)

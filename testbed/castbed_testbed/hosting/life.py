@@ -27,11 +27,11 @@ from castbed.events import (
     ViewChanged,
 )
 from castbed.history import Kind, LocalEvent
-from castbed.links import NOWHERE, Arrival, Cell, Links
+from castbed.links import NOWHERE, Arrival, Cell, Links, Network
 from castbed.packets import Command
 from castbed.recording import delivered, local_event
 from castbed.values import NodeNumber, View
-from castbed.wire import ethernet_frame
+from castbed.wire import ETHERNET_BYTES, ethernet_frame
 from castbed_testbed.hosting.agenda import Agenda
 from castbed_testbed.hosting.capturing import LiveCapture
 from castbed_testbed.hosting.clock import Clock
@@ -56,14 +56,16 @@ class Life:
         clock: Clock,
         capture: LiveCapture | None,
         storage: Storage,
-        air_is_shaped: bool,
+        network: Network,
     ) -> None:
         self.plan, self.me, self.number, self.cell = plan, me, number, cell
         self.links, self.clock, self.capture, self.storage = links, clock, capture, storage
         self.counts = Counts()
         self.now = 0
         faults, blocks = plan.experiment.faults, plan.schedule.blocks
-        self.impairment = Impairment(me, faults, blocks, plan.random(f"air/{me}/{number}"), air_is_shaped)
+        wire = plan.experiment.topology.wire if network.emulates_wires else None
+        on_air = plan.random(f"air/{me}/{number}")
+        self.impairment = Impairment(me, faults, blocks, on_air, network.shapes_air, wire)
         codec = plan.codec(number)
         self._decode = codec.decode
         self._nodes = len(plan.topology.nodes)
@@ -197,7 +199,7 @@ class Life:
         """Whether the frame is taken now; otherwise it is lost, or comes later."""
         now = self.now
         if arrival.on_wire:
-            through = self.impairment.on_wire(sender, now)
+            through = self.impairment.on_wire(sender, now, len(arrival.frame) + ETHERNET_BYTES)
             if through <= now and not self._waiting.get(sender):
                 return True
             self._waiting[sender] = self._waiting.get(sender, 0) + 1

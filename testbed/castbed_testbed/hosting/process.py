@@ -22,6 +22,7 @@ from castbed_testbed.hosting import control
 from castbed_testbed.hosting.capturing import LiveCapture, capture_path
 from castbed_testbed.hosting.clock import Clock
 from castbed_testbed.hosting.control import Channel, Counts
+from castbed_testbed.hosting.handshake import NODE, HandshakeError
 from castbed_testbed.hosting.life import Life
 from castbed_testbed.hosting.storage import Storage
 from castbed_testbed.plan import Plan
@@ -65,7 +66,7 @@ class Tenant:
             self.capture = LiveCapture(capture_path(site.captures, identity, birth.node), identity, birth.node)
         self.life = Life(
             site.plan, birth.node, birth.life, birth.cell, self.links, clock, self.capture, self.storage,
-            site.network.shapes_air,
+            site.network,
         )  # fmt: skip
         self.lives = False
         self._meanwhile: list[Callable[[Life], None]] = []
@@ -198,6 +199,11 @@ def live(site: Site, births: list[Birth], stream: socket.socket) -> None:
 
 async def _live(site: Site, births: list[Birth], stream: socket.socket) -> None:
     channel = Channel(*await asyncio.open_unix_connection(sock=stream))
+    if site.plan.secret is not None:
+        try:
+            await channel.authenticate(NODE, site.plan.secret.key)
+        except HandshakeError:
+            return  # whoever that is, it is not our controller
     await NodeProcess(site, births).run(channel)
 
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
 
 from castbed.links import NOWHERE, SHARED_AIR, Cell
 from castbed.topology import Topology
 from castbed.values import NodeNumber
 from castbed_testbed.hosting.control import Channel
+
+ALONE_MAX = 16  # nodes that have a process each; of more, the kernel would switch between processes most of the time
+SHARED_PROCESSES_MIN = 2
 
 
 class Resident:
@@ -45,3 +49,8 @@ def home_of(topology: Topology, number: NodeNumber) -> Cell:
         return SHARED_AIR
     station = topology.attached.get(number, number)
     return station if station in topology.numbers("station") else NOWHERE
+
+
+def processes_for(nodes: int) -> int:
+    """How many processes so many nodes share unless somebody says otherwise: one each, or one per core."""
+    return nodes if nodes <= ALONE_MAX else max(SHARED_PROCESSES_MIN, len(os.sched_getaffinity(0)))

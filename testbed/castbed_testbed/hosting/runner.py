@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import importlib
 import os
-import shutil
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 from castbed.links import Network, RunSetting
 from castbed_testbed.hosting.controller import Controller
+from castbed_testbed.hosting.leftovers import RunDirectory, remove_leftovers
 from castbed_testbed.hosting.nursery import Nursery
 from castbed_testbed.hosting.process import Site
 from castbed_testbed.plan import Plan
@@ -23,8 +22,9 @@ TOKEN_BYTES = 8
 def run(plan: Plan, captures: Path | None, progress: Callable[[int], None] | None = None) -> HostReport:
     """Carry the plan out in real time; whatever happens, every process and everything else it made is gone after."""
     network = _network(plan, captures is not None)
-    storage = Path(tempfile.mkdtemp(prefix="castbed-"))
-    site = Site(plan, network, captures, storage)
+    remove_leftovers()
+    directory = RunDirectory()
+    site = Site(plan, network, captures, directory.path)
     try:
         network.open()
         nursery = Nursery(site)
@@ -34,7 +34,7 @@ def run(plan: Plan, captures: Path | None, progress: Callable[[int], None] | Non
             nursery.close()
     finally:
         network.close()
-        shutil.rmtree(storage, ignore_errors=True)
+        directory.close()
 
 
 def _network(plan: Plan, captured: bool) -> Network:
