@@ -86,8 +86,9 @@ class Membership(msgspec.Struct, frozen=True):
 class Transport(msgspec.Struct, frozen=True):
     """A transport plugin: what its links can do at best (keys of NEEDS) and what runs an experiment on it.
 
-    `runner` is `"module:function"`, imported only when used. `network`, written alike, makes the `castbed.links.Network`
-    of a run (from a `RunSetting`) for runners that host nodes on real links; without one, time is virtual.
+    `runner` is `"module:function"`, imported only when used. `network`, written alike, makes the
+    `castbed.links.Network` of a run (from a `RunSetting`) for runners that host nodes on real links; without one, time
+    is virtual.
     """
 
     name: str

