@@ -1,11 +1,11 @@
 """A whole exploration: batches until the budget is used up, on one core or many, and one report.
 
-Every process explores batches and shrinks what they found. A budget in seconds includes the shrinking.
+Every process explores batches and shrinks what they found. A budget in seconds includes the shrinking; it begins when
+the processes are ready.
 """
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import time
@@ -41,18 +41,19 @@ Progress = Callable[[int, int], None]
 
 
 class Budget(msgspec.Struct, frozen=True):
-    """How much to explore: so many schedules, or so many seconds."""
+    """How much to explore: so many schedules, or so many seconds; `first` is the batch to begin with."""
 
     schedules: int = 0
     seconds: float = 0.0
+    first: int = 0
 
     def sizes(self) -> Iterator[tuple[int, int]]:
         """Number and size of each batch."""
         if not self.schedules:
-            yield from ((number, BATCH) for number in count())
+            yield from ((number, BATCH) for number in count(self.first))
             return
         for number in range((self.schedules + BATCH - 1) // BATCH):
-            yield number, min(BATCH, self.schedules - number * BATCH)
+            yield self.first + number, min(BATCH, self.schedules - number * BATCH)
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -89,10 +90,10 @@ def explore(
 
     More than one process can use only what is installed; with a registry of one's own there is one.
     """
-    start = time.monotonic()
-    ends = start + budget.seconds if budget.seconds else float("inf")
     collected = Collected()
     with _workers(request, registry, jobs) as workers:
+        start = time.monotonic()
+        ends = start + budget.seconds if budget.seconds else float("inf")
         pending = workers.batches(budget, start + budget.seconds * EXPLORING if budget.seconds else ends)
         for result in pending:
             for found in collected.take(result):
@@ -168,6 +169,8 @@ def _workers(request: Request, registry: Registry | None, jobs: int) -> Iterator
         return
     pool = ProcessPoolExecutor(jobs, get_context("spawn"), _prepare_worker)
     try:
+        for ready in [pool.submit(_is_ready) for _ in range(jobs)]:
+            ready.result()
         yield _Together(request, pool, jobs)
     finally:
         pool.shutdown(cancel_futures=True)
@@ -180,7 +183,10 @@ def _prepare_worker() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interruption is the parent's to handle
     Thread(target=_end_with_parent, daemon=True).start()
     _registry.append(load_registry())
-    gc.freeze()  # so that collecting the garbage of a batch does not look at everything that was imported
+
+
+def _is_ready() -> bool:
+    return bool(_registry)
 
 
 def _end_with_parent() -> None:

@@ -43,7 +43,10 @@ KEPT_PER_LABEL = 2  # schedules of a batch that break a property in one way, the
 
 
 class Request(msgspec.Struct, frozen=True):
-    """What to explore and how; without `properties` it is about everything that the variant guarantees."""
+    """What to explore and how; without `properties` it is about everything that the variant guarantees.
+
+    `without` names freedoms of the model that no schedule uses.
+    """
 
     protocol: str
     variant: str
@@ -51,6 +54,7 @@ class Request(msgspec.Struct, frozen=True):
     model: Model = Model()
     strategy: str = "mix"
     seed: int = 1
+    without: tuple[str, ...] = ()
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -91,9 +95,11 @@ def explore_batch(
     protocol: Protocol = registry.protocols.get(request.protocol, "PROTOCOL")
     setup, limits = draw(protocol, request.variant, request.model, random)
     arena = Arena(setup, registry, request.properties)
+    arena.freedoms = arena.freedoms.difference(request.without)
     strategy = strategy_of(chosen_strategy(request.strategy, number), arena, random)
     batch = _Batch(arena, limits, strategy, random)
     gc.disable()  # machines with parts are cyclic: garbage is collected once per batch
+    gc.freeze()  # and what was there before, which is all that was imported, is not looked through for it
     try:
         for at in range(size):
             if at % CLOCK_EVERY == 0 and time.monotonic() >= ends:
@@ -106,6 +112,7 @@ def explore_batch(
     finally:
         arena.freedoms = batch.freedoms
         gc.collect()
+        gc.unfreeze()
         gc.enable()
     return BatchResult(number, batch.schedules, batch.named())
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from castbed.declarations import Protocol
+from castbed.errors import ConfigurationError
 from castbed.topology import Topology
 
 AIR_OVERTAKING, WIRE_OVERTAKING = "air_overtaking", "wire_overtaking"
@@ -65,6 +66,13 @@ def freedoms_of(protocol: Protocol, needs: Iterable[str], topology: Topology) ->
     if not protocol.commands:
         free.discard(COMMANDS)
     return frozenset(free)
+
+
+def check_freedom(name: str) -> str:
+    """The name, if a freedom has it."""
+    if name not in WORDS:
+        raise ConfigurationError("--without", f"there is no freedom {name!r} (there are: {', '.join(WORDS)})")
+    return name
 
 
 def needs_in_words(used: Iterable[str], allowed: Iterable[str]) -> list[str]:

@@ -9,7 +9,8 @@
     h1 moves to S3
     then everything settles
 
-Above `steps:` it is TOML with the keys of an experiment. `#` begins a comment. `parse(write(script)) == script`.
+Above `steps:` it is TOML with the keys of an experiment; a table `[finding]` tells people what the script is about. `#`
+begins a comment. `parse(write(script)) == script`.
 """
 
 from __future__ import annotations
@@ -31,6 +32,19 @@ STEPS = "steps:"
 BYTES_MAX = 1 << 20  # a script is read by people
 
 
+class Account(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What people want to know about a flaw; `beyond` names the assumption of the paper that the script leaves."""
+
+    title: str
+    claims: tuple[str, ...]
+    story: str
+    cause: str
+    responsible: str
+    repair: str
+    cost: str
+    beyond: str = ""
+
+
 class Script(msgspec.Struct, frozen=True):
     """A schedule of steps; `expects` lists what it violates (`property/kind`, nothing: all holds)."""
 
@@ -39,6 +53,7 @@ class Script(msgspec.Struct, frozen=True):
     settles: bool = True
     expects: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
+    finding: Account | None = None
 
 
 class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -48,6 +63,7 @@ class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seed: int = 1
     expects: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
+    finding: Account | None = None
 
 
 def write(script: Script) -> str:
@@ -57,7 +73,9 @@ def write(script: Script) -> str:
         header["expects"] = list(script.expects)
     if script.needs:
         header["needs"] = list(script.needs)
-    lines = [f"{key} = {_inline(value)}" for key, value in header.items()]
+    lines = _lines(header)
+    if script.finding is not None:
+        lines += ["", "[finding]", *_lines(msgspec.to_builtins(script.finding))]
     lines += ["", STEPS, *(words(step) for step in script.steps), *([SETTLED] if script.settles else [])]
     return "\n".join(lines) + "\n"
 
@@ -80,7 +98,7 @@ def parse(text: str, source: str = "script") -> Script:
         header.membership,
         header.seed,
     )
-    return Script(setup, tuple(steps), settles, header.expects, header.needs)
+    return Script(setup, tuple(steps), settles, header.expects, header.needs, header.finding)
 
 
 def read(path: Path) -> Script:
@@ -120,6 +138,10 @@ def _steps(lines: list[str], first: int, source: str) -> tuple[list[Step], bool]
         except ValueError as error:
             raise ConfigurationError(source, f"line {number}: {error}") from None
     return steps, settles
+
+
+def _lines(table: dict[str, Any]) -> list[str]:
+    return [f"{key} = {_inline(value)}" for key, value in table.items() if value != ""]
 
 
 def _inline(value: Any) -> str:
