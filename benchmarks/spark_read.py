@@ -4,8 +4,9 @@
     python benchmarks/spark_read.py [--packets N] [--rounds N] [--captures DIR] [--json]
 
 `reader` makes every column of `frames` and the fixed ones of `events`, in one process per core and without Spark;
-`deliveries` goes from the files to an aggregate over the table `deliveries`, on a local session. Peers read a part of
-the first file, because they would take minutes for all of it; rates are per packet.
+`deliveries` goes from the files to an aggregate over the table `deliveries`, on a local session; the first time, while
+Java is cold, stands apart. Peers read a part of the first file, because they would take minutes for all of it; rates
+are per packet. Processor time is given too, for machines that are busy with other things.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from castbed.capture import AIR, CaptureWriter, event_block, frame_block
 from castbed.history import Kind, LocalEvent, RunIdentity
@@ -32,9 +34,10 @@ from castbed.wire import Codec, ethernet_frame
 PACKETS = 2_000_000
 NODES = 4
 PACKETS_PER_MESSAGE = 3 + 2 * (NODES - 1)
-HOLD_EVERY = 20  # messages; each then waits for the one before it at every receiver
+HOLD_EVERY = 10  # messages; each then waits for the one before it, at the nodes that wrote neither
 TSHARK_PACKETS = 100_000
 MICROSECOND = 1_000
+MILLION = 1_000_000
 FIELDS = ("frame.time_epoch", "frame.interface_id", "frame.len", "eth.src", "eth.type", "data.data")
 
 
@@ -55,25 +58,34 @@ def generate(directory: Path, packets: int) -> None:
     captures.mkdir(parents=True)
     writers = [CaptureWriter(captures / f"{name}.pcapng", identity, at) for at, name in enumerate(names, start=1)]
     codec = Codec({"bench": (Said,)})
+    late: dict[int, Mid] = {}
     for number in range(packets // PACKETS_PER_MESSAGE):
         writer, at = number % NODES + 1, number * 100 * MICROSECOND
         mid = Mid(writer, number // NODES + 1)
         ethernet = ethernet_frame(codec.encode(Said(1, mid, bytes(20 + number % 40), None), writer), writer)
-        holds = number % HOLD_EVERY == 0
+        next_waits, next_writer = (number + 1) % HOLD_EVERY == 0, writer % NODES + 1
         for node, capture in enumerate(writers, start=1):
             if node == writer:
-                capture.append(event_block(LocalEvent(node, at, Kind.SUBMIT, 1, mid, size=20)))
+                capture.append(_event(node, at, Kind.SUBMIT, mid))
                 capture.append(frame_block(AIR, at, ethernet, True))
-                capture.append(event_block(LocalEvent(node, at, Kind.DELIVER, 1, mid, size=20)))
+                capture.append(_event(node, at, Kind.DELIVER, mid))
+                continue
+            came = at + node * 10 * MICROSECOND
+            capture.append(frame_block(AIR, came, ethernet, False))
+            if node in late:
+                capture.append(_event(node, came, Kind.HOLD, mid, late[node]))
+                came += 5 * MICROSECOND
+                capture.append(_event(node, came, Kind.DELIVER, late.pop(node)))
+            if next_waits and node != next_writer:
+                late[node] = mid
             else:
-                came = at + node * 10 * MICROSECOND
-                capture.append(frame_block(AIR, came, ethernet, False))
-                if holds:
-                    capture.append(event_block(LocalEvent(node, came, Kind.HOLD, 1, mid, size=20, waiting_for=(mid,))))
-                    came += 5 * MICROSECOND
-                capture.append(event_block(LocalEvent(node, came, Kind.DELIVER, 1, mid, size=20)))
+                capture.append(_event(node, came, Kind.DELIVER, mid))
     for capture in writers:
         capture.close()
+
+
+def _event(node: int, at: int, kind: Kind, mid: Mid, *waiting_for: Mid) -> bytes:
+    return event_block(LocalEvent(node, at, kind, 1, mid, size=20, waiting_for=waiting_for))
 
 
 def counted(directory: Path) -> int:
@@ -96,9 +108,8 @@ def _read_slice(part: Any) -> int:
     types = {"int": pa.int32(), "bigint": pa.int64(), "string": pa.string(), "boolean": pa.bool_()}
     frames = pa.schema([(column.name, types[column.type]) for column in FRAMES])
     events = pa.schema([(column.name, types[column.type]) for column in EVENTS if column.name not in DETAIL_COLUMNS])
-    return sum(batch.num_rows for batch in read(part, "frames", frames, [])) + sum(
-        batch.num_rows for batch in read(part, "events", events, [])
-    )
+    tables = (("frames", frames), ("events", events))
+    return sum(int(batch.num_rows) for table, schema in tables for batch in read(part, table, schema, []))
 
 
 def reader(directory: Path, pool: ProcessPoolExecutor) -> int:
@@ -110,14 +121,10 @@ def reader(directory: Path, pool: ProcessPoolExecutor) -> int:
 def deliveries_job(spark: Any, directory: Path) -> int:
     from pyspark.sql import functions as F
 
-    from castbed_spark.source import read_events, read_nodes
-    from castbed_spark.tables import deliveries
-    from castbed_spark.tables.deliveries import EVENT_COLUMNS
+    from castbed_spark.tables import deliveries_of
 
-    events = read_events(spark, str(directory), EVENT_COLUMNS).persist()  # the table looks at them several times
-    table = deliveries(events, read_nodes(spark, str(directory)))
+    table = deliveries_of(spark, str(directory), ["copies", "latency_ns", "hold_ns", "needless_ns"])
     totals = table.agg(F.sum("copies"), F.avg("latency_ns"), F.sum("hold_ns"), F.sum("needless_ns")).collect()[0]
-    events.unpersist(blocking=True)
     return int(totals[0])
 
 
@@ -132,45 +139,82 @@ def tshark(file: Path, packets: int) -> int:
 # --- running ----------------------------------------------------------------------------------------------------------
 
 
-def timed(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
+def cpu_seconds() -> float:
+    """Processor time of this process and all its descendants so far, Java and the workers among them."""
+    parents: dict[int, int] = {}
+    spent: dict[int, int] = {}
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it ended meanwhile
+            fields = file.read_text().rpartition(")")[2].split()
+            number = int(file.parent.name)
+            parents[number], spent[number] = int(fields[1]), sum(map(int, fields[11:15]))
+    family, found = {os.getpid()}, 0
+    while found < len(family):
+        found = len(family)
+        family |= {number for number, parent in parents.items() if parent in family}
+    return sum(spent[number] for number in family) / os.sysconf("SC_CLK_TCK")
+
+
+class Cost(NamedTuple):
+    """What some work took."""
+
+    wall_s: float
+    cpu_s: float
+
+
+def cost(work: Callable[[], object]) -> Cost:
+    start, cpu_start = time.perf_counter(), cpu_seconds()
     work()
-    return time.perf_counter() - start
+    return Cost(time.perf_counter() - start, cpu_seconds() - cpu_start)
 
 
-def rates(directory: Path, packets: int, rounds: int) -> Iterator[dict[str, float]]:
-    """Packets per second of each, measured in turns; the first turn warms up and does not count."""
+def costs(directory: Path, packets: int, rounds: int) -> Iterator[dict[str, Cost]]:
+    """What a million packets cost each, measured in turns; in the first turn Java is cold."""
     from castbed_spark.session import start_session
 
     file = sorted(directory.glob("captures/*.pcapng"))[0]
     cores = os.cpu_count() or 1
     spark = start_session(f"local[{cores}]")
     with ProcessPoolExecutor(cores) as pool:
-        for turn in range(rounds + 1):
+        for _ in range(rounds + 1):
             found = {
-                "tshark": TSHARK_PACKETS / timed(lambda: tshark(file, TSHARK_PACKETS)),
-                "reader": packets / timed(lambda: reader(directory, pool)),
-                "deliveries": packets / timed(lambda: deliveries_job(spark, directory)),
+                "tshark": _each(TSHARK_PACKETS, lambda: tshark(file, TSHARK_PACKETS)),
+                "reader": _each(packets, lambda: reader(directory, pool)),
+                "deliveries": _each(packets, lambda: deliveries_job(spark, directory)),
             }
-            print({name: round(rate) for name, rate in found.items()}, file=sys.stderr, flush=True)
-            if turn:
-                yield found
+            print({name: f"{one.wall_s:.2f} s, cpu {one.cpu_s:.2f} s" for name, one in found.items()}, file=sys.stderr)
+            yield found
     spark.stop()
 
 
+def _each(packets: int, work: Callable[[], object]) -> Cost:
+    """What a million packets cost."""
+    whole = cost(work)
+    return Cost(whole.wall_s / packets * MILLION, whole.cpu_s / packets * MILLION)
+
+
 def rows(directory: Path, packets: int, rounds: int) -> list[dict[str, Any]]:
-    passes = list(rates(directory, packets, rounds))
+    cold, *warm = costs(directory, packets, rounds)
     return [
-        {
-            "name": f"spark-{name}",
-            "unit": "packets/s",
-            "ours": statistics.median(found[name] for found in passes),
-            "peer": statistics.median(found["tshark"] for found in passes),
-            "peer_name": "tshark -T fields",
-            "ratio": statistics.median(found[name] / found["tshark"] for found in passes),
-        }
+        row(f"spark-{name}{suffix}", [(one[name], one["tshark"]) for one in turns])
         for name in ("reader", "deliveries")
+        for suffix, turns in (("-cold", [cold]), ("", warm))
     ]
+
+
+def row(name: str, turns: list[tuple[Cost, Cost]]) -> dict[str, Any]:
+    """Medians of some turns; `cpu_ratio` is by processor time, as if tshark could use every core as well."""
+    return {
+        "name": name,
+        "unit": "packets/s",
+        "ours": statistics.median(MILLION / ours.wall_s for ours, _ in turns),
+        "peer": statistics.median(MILLION / peer.wall_s for _, peer in turns),
+        "peer_name": "tshark -T fields",
+        "ratio": statistics.median(peer.wall_s / ours.wall_s for ours, peer in turns),
+        "cpu_us": statistics.median(ours.cpu_s for ours, _ in turns),
+        "peer_cpu_us": statistics.median(peer.cpu_s for _, peer in turns),
+        "cpu_ratio": statistics.median(peer.cpu_s / ours.cpu_s for ours, peer in turns),
+    }
 
 
 def main() -> None:
@@ -189,8 +233,11 @@ def main() -> None:
     if arguments.json:
         print(json.dumps(found, indent=2))
         return
-    for row in found:
-        print(f"{row['name']:20}{row['ours']:14,.0f}{row['peer']:12,.0f}{row['ratio']:8.1f}  {row['unit']}")
+    for one in found:
+        rate = f"{one['ours']:14,.0f}{one['peer']:12,.0f}{one['ratio']:8.1f}  {one['unit']}"
+        print(
+            f"{one['name']:24}{rate}{one['cpu_us']:8.2f}{one['peer_cpu_us']:8.2f}{one['cpu_ratio']:6.1f}  cpu us/packet"
+        )
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ def results_on(
 
     `function` is found on the executors by its name. Close the generator early, and what is under way is given up.
     """
-    from pyspark.errors import PySparkException
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark.sql import SparkSession
 
     mine = SparkSession.getActiveSession() is None
@@ -45,8 +45,8 @@ def results_on(
             done, pending = wait(pending, return_when=FIRST_COMPLETED)
             yield from _results(done)
             pending |= {pool.submit(_on_executor, context, function, task) for task in islice(waiting, len(done))}
-    except PySparkException as error:
-        raise CastbedError(f"the executors could not do it: {error}") from None
+    except Py4JJavaError:
+        raise CastbedError("an executor died, perhaps for want of memory; the same command continues") from None
     finally:
         context.cancelAllJobs()
         pool.shutdown(cancel_futures=True)

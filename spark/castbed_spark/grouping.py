@@ -30,25 +30,15 @@ def mixed(columns: list[Values], start: int = 0) -> Keys:
 
 
 class Groups(msgspec.Struct):
-    """Which rows are equal: `order` puts them next to each other, in their old order; `starts` says where each begins."""
+    """Which rows are equal: `order` puts them together, in their old order; `starts` says where each group begins."""
 
     order: Values
     starts: Values
 
-    def least(self, values: Values) -> Values:
-        """The smallest value of each group."""
-        least: Values = np.minimum.reduceat(values[self.order], self.starts) if len(self.starts) else values[:0]
-        return least
-
-    def most(self, values: Values) -> Values:
-        """The largest value of each group."""
-        most: Values = np.maximum.reduceat(values[self.order], self.starts) if len(self.starts) else values[:0]
-        return most
-
-    def total(self, values: Values) -> Values:
-        """The sum of each group."""
-        total: Values = np.add.reduceat(values[self.order], self.starts) if len(self.starts) else values[:0]
-        return total
+    def each(self, function: np.ufunc, values: Values) -> Values:
+        """What `function` makes of the values of each group, as `np.minimum` of the smallest; they are in `order`."""
+        found: Values = function.reduceat(values, self.starts) if len(self.starts) else values[:0]
+        return found
 
     def numbers(self) -> Values:
         """For each row, in its old place, the number of its group."""
@@ -58,14 +48,19 @@ class Groups(msgspec.Struct):
         return numbers
 
 
-def grouped(columns: list[Values], keys: Keys | None = None) -> Groups:
-    """Rows grouped by all columns; `keys` are their mixed numbers, if somebody has them already."""
+def grouped(columns: list[Values], keys: Keys | None = None, rising: list[Values] | None = None) -> Groups:
+    """Rows grouped by all columns, and by those that are `rising` among equal rows already.
+
+    `keys` are the mixed numbers of `columns`, if somebody has them already. Groups are in the order of these.
+    """
     keys = mixed(columns) if keys is None else keys
     order = np.argsort(keys, kind="stable")
     changes = _changes([column[order] for column in columns])
     if np.count_nonzero(changes) > np.count_nonzero(_changes([keys[order]])):
-        order = np.lexsort(columns)
+        order = np.lexsort([*columns, keys])
         changes = _changes([column[order] for column in columns])
+    if rising:
+        changes |= _changes([column[order] for column in rising])
     return Groups(order, np.flatnonzero(changes))
 
 

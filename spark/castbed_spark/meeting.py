@@ -1,10 +1,12 @@
-"""Where the steps of a message at all nodes meet: rows of `deliveries`, and what is needed to judge the waits left over.
+"""Where the steps of a message at all nodes meet: rows of `deliveries`, and what it takes to judge the waits left over.
 
 The steps of some messages arrive as bytes, a piece per capture. Spark is not needed here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ import pyarrow as pa
 
 from castbed.history import Kind
 from castbed_spark.grouping import Values, grouped
-from castbed_spark.receiving import DELIVERED, HELD, IDENTITY, MEANWHILE, NEVER, STEP, SUBMITTED
+from castbed_spark.receiving import DELIVERED, HELD, IDENTITY, MEANWHILE, NEVER, STEP, SUBMITTED, Steps
 
 _SUBMISSION = ("submitted_at", "submitted_place", "submitted_by")
 _TYPES = {"origin": pa.int32(), "node": pa.int32(), "stay": pa.int32(), "kind": pa.int32(), "submitted_by": pa.int32()}
@@ -26,62 +28,66 @@ class Meeting:
         sizes = [len(piece) for piece in found]
         self.runs = pieces["run"].combine_chunks().dictionary_encode()
         runs = np.repeat(self.runs.indices.to_numpy(), sizes)
-        nodes = np.repeat(pieces["node"].to_numpy(), sizes)
+        nodes = np.repeat(pieces["node"].to_numpy().astype(np.int64), sizes)
         steps = np.concatenate([np.empty(0, STEP), *found])
         groups = grouped([runs, *(steps[name] for name in IDENTITY)], steps["key"])
         self.steps, self.run, self.node = steps[groups.order], runs[groups.order], nodes[groups.order]
-        self.starts = groups.starts
-        self.message = np.repeat(np.arange(len(self.starts)), np.diff(self.starts, append=len(steps)))
+        self.groups = groups
+        self.message = np.repeat(np.arange(len(groups.starts)), np.diff(groups.starts, append=len(steps)))
 
-    def done(self) -> pa.Table:
-        """The rows of `deliveries` that have nothing left to judge."""
-        rows = np.flatnonzero(self.steps["role"] == DELIVERED)
-        found = self._columns(rows)
-        return found.append_column("needless_ns", pa.array(self.steps["needless_ns"][rows]))
+    def done(self, names: list[str]) -> pa.Table:
+        """The rows of `deliveries` that have nothing left to judge, with the named columns."""
+        return self._columns(np.flatnonzero(self.steps["role"] == DELIVERED), names)
 
-    def left_over(self) -> pa.Table:
+    def left_over(self, names: list[str]) -> pa.Table:
         """Deliveries whose wait is to be judged (`held`), and all steps of messages that came meanwhile (`step`)."""
         role = self.steps["role"]
-        step = self._of_each_message(np.logical_or, role == MEANWHILE)[self.message]
+        step = self.groups.each(np.logical_or, role == MEANWHILE)[self.message]
         rows = np.flatnonzero((role == HELD) | step)
-        kinds = np.where(role[rows] == SUBMITTED, int(Kind.SUBMIT), int(Kind.DELIVER))
-        found = self._columns(rows)
-        more = {"held": role[rows] == HELD, "step": step[rows], "kind": kinds.astype(np.int32)}
-        more["at"], more["held_place"] = self.steps["at"][rows], self.steps["held_place"][rows]
+        more = {"held": pa.array(role[rows] == HELD), "step": pa.array(step[rows])}
+        found = self._columns(rows, [name for name in names if name not in more])
         for name, values in more.items():
-            found = found.append_column(name, pa.array(values))
-        return found
-
-    def _of_each_message(self, function: np.ufunc, values: Values) -> Values:
-        found: Values = function.reduceat(values, self.starts) if len(self.starts) else values[:0]
-        return found
+            found = found.append_column(name, values)
+        return found.select(names)
 
     def _submissions(self) -> dict[str, Values]:
         """Of each message; NEVER where no capture has it. A step without an identity has none."""
         theirs = (self.steps["role"] == SUBMITTED) & (self.steps["origin"] != 0)
         values = (self.steps["at"], self.steps["place"], self.node)
         return {
-            name: self._of_each_message(np.minimum, np.where(theirs, value, NEVER))
+            name: self.groups.each(np.minimum, np.where(theirs, value, NEVER))
             for name, value in zip(_SUBMISSION, values, strict=True)
         }
 
-    def _columns(self, rows: Values) -> pa.Table:
-        """All that `deliveries` says of these steps but `needless_ns`, and where they were submitted."""
-        steps, message = self.steps[rows], self.message[rows]
-        submission = {name: values[message] for name, values in self._submissions().items()}
-        held, known = steps["held_at"] < NEVER, submission["submitted_at"] < NEVER
-        nameless = steps["origin"] == 0
-        hold_ns = np.where(held, steps["at"] - steps["held_at"], 0)
-        columns: dict[str, Any] = {
-            "run": pa.DictionaryArray.from_arrays(self.run[rows], self.runs.dictionary).cast(pa.string()),
-            "group": steps["group"], "origin": (steps["origin"], nameless), "seqno": (steps["seqno"], nameless),
-            "incarnation": (steps["incarnation"], nameless), "node": self.node[rows], "stay": steps["stay"],
-            "delivered_at": steps["at"], "place": steps["place"], "copies": steps["copies"],
-            **{name: (values, ~known) for name, values in submission.items()},
-            "latency_ns": (steps["at"] - submission["submitted_at"], ~known),
-            "held_at": (steps["held_at"], ~held), "hold_ns": hold_ns,
-        }  # fmt: skip
-        return pa.table({name: _array(name, values) for name, values in columns.items()})
+    def _columns(self, rows: Values, names: list[str]) -> pa.Table:
+        """What is known of these steps, as far as it is named."""
+        steps = self.steps[rows]
+        known = self._of_steps(steps) | self._of_submissions(steps, self.message[rows])
+        known["run"] = lambda: pa.DictionaryArray.from_arrays(self.run[rows], self.runs.dictionary).cast(pa.string())
+        known["node"] = lambda: self.node[rows]
+        return pa.table({name: _array(name, known[name]()) for name in names})
+
+    def _of_steps(self, steps: Steps) -> dict[str, Callable[[], Any]]:
+        """Columns that the steps themselves have, each made when it is called for."""
+        held, nameless = steps["held_at"] < NEVER, steps["origin"] == 0
+        plain = ("group", "stay", "place", "at", "copies", "held_place", "needless_ns")
+        return {
+            **{name: partial(steps.__getitem__, name) for name in plain},
+            **{name: lambda name=name: (steps[name], nameless) for name in IDENTITY[1:]},  # type: ignore[misc]
+            "delivered_at": lambda: steps["at"],
+            "held_at": lambda: (steps["held_at"], ~held),
+            "hold_ns": lambda: np.where(held, steps["at"] - steps["held_at"], 0),
+            "kind": lambda: np.where(steps["role"] == SUBMITTED, int(Kind.SUBMIT), int(Kind.DELIVER)),
+        }
+
+    def _of_submissions(self, steps: Steps, message: Values) -> dict[str, Callable[[], Any]]:
+        """Columns that come from the submission, null where no capture has it."""
+        found = {name: values[message] for name, values in self._submissions().items()}
+        unknown = found["submitted_at"] == NEVER
+        return {
+            **{name: lambda values=values: (values, unknown) for name, values in found.items()},  # type: ignore[misc]
+            "latency_ns": lambda: (steps["at"] - found["submitted_at"], unknown),
+        }
 
 
 def _array(name: str, values: Any) -> pa.Array:

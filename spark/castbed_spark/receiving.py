@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from castbed.history import Kind
 from castbed.properties.waiting import SEMANTIC
 from castbed_spark.columns import Condition, Rows
-from castbed_spark.grouping import Groups, Values, grouped, mixed
+from castbed_spark.grouping import Values, grouped, mixed
 from castbed_spark.reading import events_in, walk_through
 from castbed_spark.slices import Slice
 
@@ -31,6 +31,7 @@ STEP = np.dtype(
 )  # fmt: skip
 _PARENT = ("parent_origin", "parent_seqno", "parent_incarnation")
 _RAW = (*IDENTITY, *_PARENT, "place", "at", "kind")
+_OF_A_STEP = ("key", *IDENTITY, "stay", "place", "at")
 _ENDS = (Kind.CRASH, Kind.LEAVE)
 _WANTED = Condition("kind", "in", tuple(int(kind) for kind in (Kind.SUBMIT, Kind.HOLD, Kind.DELIVER, *_ENDS)))
 
@@ -39,17 +40,16 @@ Steps = NDArray[np.void]
 
 
 def steps_of(part: Slice) -> Steps:
-    """The steps of a whole capture; `needless_ns` is known but for those that are HELD."""
+    """The steps of a whole capture, in the order of their keys; `needless_ns` is known but for those that are HELD."""
     walk = walk_through(part)
     pieces = [_numbers(events_in(part.run, window).matching([_WANTED])) for window in walk]
     events = {name: np.concatenate([_NOTHING, *(piece[name] for piece in pieces)]) for name in _RAW}
-    events["stay"] = _stays(events)
     identity = walk.whose[0]
     assert identity is not None, "only captures are planned"
-    delivered = _delivered(events, SEMANTIC in identity.guarantees)
-    steps = np.concatenate([_submitted(events), delivered, _meanwhile(events, delivered)])
-    steps["key"] = mixed([steps[name] for name in IDENTITY], crc32(part.run.encode()))
-    return steps
+    lane = _Lane(events, crc32(part.run.encode()))
+    delivered = lane.delivered(SEMANTIC in identity.guarantees)
+    steps = np.concatenate([lane.submitted(), delivered, lane.meanwhile(delivered)])
+    return steps[np.argsort(steps["key"], kind="stable")]
 
 
 _NOTHING = np.empty(0, np.int64)
@@ -77,10 +77,6 @@ def _stays(events: Columns) -> Values:
     return stays
 
 
-def _rows(events: Columns, kept: Values) -> Columns:
-    return {name: values[kept] for name, values in events.items()}
-
-
 def _made(role: int, columns: Columns) -> Steps:
     steps = np.zeros(len(columns["place"]), STEP)
     steps["role"] = role
@@ -89,41 +85,77 @@ def _made(role: int, columns: Columns) -> Steps:
     return steps
 
 
-def _submitted(events: Columns) -> Steps:
-    mine = _rows(events, events["kind"] == Kind.SUBMIT)
-    groups = grouped([mine[name] for name in IDENTITY])
-    first = {name: groups.least(mine[name]) for name in (*IDENTITY, "place", "at")}
-    return _made(SUBMITTED, first)
+class _Lane:
+    """The events of one node about messages: `events` with those of a message and stay together, `starts` of these."""
 
+    def __init__(self, events: Columns, start: int) -> None:
+        events["stay"] = _stays(events)
+        ending = np.isin(events["kind"], _ENDS)
+        if ending.any():
+            events = {name: values[~ending] for name, values in events.items()}
+        events["key"] = mixed([events[name] for name in IDENTITY], start)
+        self.deliveries = np.flatnonzero(events["kind"] == Kind.DELIVER)
+        self.in_order = events
+        self.groups = grouped([events[name] for name in IDENTITY], events["key"], [events["stay"]])
+        self.events = {name: values[self.groups.order] for name, values in events.items() if name not in _PARENT}
 
-# --- deliveries -------------------------------------------------------------------------------------------------------
+    def _first(self, kind: Kind) -> Columns:
+        """The first place and time of each group at which this happened; NEVER where it did not."""
+        other = self.events["kind"] != kind
+        return {
+            name: self.groups.each(np.minimum, np.where(other, NEVER, self.events[name])) for name in ("place", "at")
+        }
 
+    def _at(self, name: str, kept: Values) -> Values:
+        return self.events[name][self.groups.starts[kept]]
 
-def _delivered(events: Columns, semantic: bool) -> Steps:
-    """One step per message and stay."""
-    here = _rows(events, (events["kind"] == Kind.HOLD) | (events["kind"] == Kind.DELIVER))
-    groups = grouped([here[name] for name in (*IDENTITY, "stay")])
-    found = _firsts(here, groups)
-    found = _rows(found, found["place"] < NEVER)
-    found["held_at"] = np.where(found["held_place"] < found["place"], found["held_at"], NEVER)
-    parents = {name: found.pop(name) for name in _PARENT}
-    steps = _made(DELIVERED, found)
-    waits = (steps["held_at"] < NEVER) & (steps["origin"] != 0)
-    if semantic:
-        steps["needless_ns"][waits] = _since_parent(steps, _rows(parents, waits), waits)
-    else:
-        _judge_alone(steps, waits, events["place"][events["kind"] == Kind.DELIVER])
-    return steps
+    def submitted(self) -> Steps:
+        """One step per submitted message, and stay if it was submitted again."""
+        first = self._first(Kind.SUBMIT)
+        kept = np.flatnonzero(first["place"] < NEVER)
+        found = {name: self._at(name, kept) for name in ("key", *IDENTITY)}
+        return _made(SUBMITTED, found | {name: values[kept] for name, values in first.items()})
 
+    def delivered(self, semantic: bool) -> Steps:
+        """One step per delivered message and stay."""
+        first, held = self._first(Kind.DELIVER), self._first(Kind.HOLD)
+        copies = self.groups.each(np.add, (self.events["kind"] == Kind.DELIVER).astype(np.int64))
+        kept = np.flatnonzero(copies)
+        found = {name: self._at(name, kept) for name in ("key", *IDENTITY, "stay")}
+        found |= {"place": first["place"][kept], "at": first["at"][kept], "copies": copies[kept]}
+        waited = held["place"][kept] < found["place"]
+        found |= {"held_" + name: np.where(waited, values[kept], NEVER) for name, values in held.items()}
+        steps = _made(DELIVERED, found)
+        waits = np.flatnonzero(waited & (steps["origin"] != 0))
+        if semantic and len(waits):
+            steps["needless_ns"][waits] = _since_parent(steps, self._parents(kept[waits]), waits)
+        elif len(waits):
+            self._judge_alone(steps, waits)
+        return steps
 
-def _firsts(here: Columns, groups: Groups) -> Columns:
-    was_held = here["kind"] == Kind.HOLD
-    found = {name: here[name][groups.order[groups.starts]] for name in (*IDENTITY, "stay")}
-    for prefix, left_out in (("", was_held), ("held_", ~was_held)):
-        for name in ("place", "at"):
-            found[prefix + name] = groups.least(np.where(left_out, NEVER, here[name]))
-    found["copies"] = groups.total((~was_held).astype(np.int64))
-    return found | {name: groups.most(here[name]) for name in _PARENT}
+    def _parents(self, kept: Values) -> Columns:
+        order = self.groups.order
+        return {name: self.groups.each(np.maximum, self.in_order[name][order])[kept] for name in _PARENT}
+
+    def _judge_alone(self, steps: Steps, waits: Values) -> None:
+        """Waits during which nothing was delivered were needless all along; the others remain to be judged."""
+        held = steps[waits]
+        first, last = self._between(held)
+        steps["needless_ns"][waits] = np.where(first == last, held["at"] - held["held_at"], 0)
+        steps["role"][waits[first < last]] = HELD
+
+    def _between(self, held: Steps) -> tuple[Values, Values]:
+        """The first delivery after each hold, and the first from its end on."""
+        places = self.in_order["place"][self.deliveries]
+        return np.searchsorted(places, held["held_place"]), np.searchsorted(places, held["place"])
+
+    def meanwhile(self, delivered: Steps) -> Steps:
+        """Every delivery, copies too, that came while a message was held."""
+        room = len(self.deliveries) + 1
+        first, last = self._between(delivered[delivered["role"] == HELD])
+        open_waits = np.cumsum(np.bincount(first, minlength=room) - np.bincount(last, minlength=room))
+        covered = self.deliveries[open_waits[:-1] > 0]
+        return _made(MEANWHILE, {name: self.in_order[name][covered] for name in _OF_A_STEP})
 
 
 def _since_parent(steps: Steps, parents: Columns, waits: Values) -> Values:
@@ -133,28 +165,11 @@ def _since_parent(steps: Steps, parents: Columns, waits: Values) -> Values:
     columns = [np.concatenate([steps[name], want]) for name, want in zip(IDENTITY, wanted, strict=True)]
     groups = grouped(columns)
     numbers, unknown = groups.numbers()[count:], np.full(len(held), NEVER)
-    place, at = (groups.least(np.concatenate([steps[name], unknown]))[numbers] for name in ("place", "at"))
+    place, at = (
+        groups.each(np.minimum, np.concatenate([steps[name], unknown])[groups.order])[numbers]
+        for name in ("place", "at")
+    )
     orphan = parents["parent_origin"] == 0
     waited = np.where(orphan, held["held_at"], np.maximum(held["held_at"], at))
     needless: Values = np.where(orphan | (place < held["place"]), held["at"] - waited, 0)
     return needless
-
-
-def _judge_alone(steps: Steps, waits: Values, places: Values) -> None:
-    """Waits during which nothing was delivered were needless all along; the others remain to be judged."""
-    first, last = (np.searchsorted(places, steps[name]) for name in ("held_place", "place"))
-    steps["role"][waits & (first < last)] = HELD
-    alone = waits & (first == last)
-    steps["needless_ns"][alone] = (steps["at"] - steps["held_at"])[alone]
-
-
-def _meanwhile(events: Columns, delivered: Steps) -> Steps:
-    """Every delivery, copies too, that came while a message was held."""
-    held = delivered[delivered["role"] == HELD]
-    here = _rows(events, events["kind"] == Kind.DELIVER)
-    room = len(here["place"]) + 1
-    opened, closed = (
-        np.bincount(np.searchsorted(here["place"], held[name]), minlength=room) for name in ("held_place", "place")
-    )
-    covered = np.cumsum(opened - closed)[: room - 1] > 0
-    return _made(MEANWHILE, {name: here[name][covered] for name in (*IDENTITY, "stay", "place", "at")})

@@ -16,6 +16,7 @@ pytest.importorskip("pyspark", reason="pip install 'castbed[spark]'")
 from conftest import missing
 from test_cluster import JOB_SECONDS_MAX, LOOPBACK, master
 
+from castbed.errors import CastbedError
 from castbed_spark.executing import results_on
 
 __all__ = ["master"]
@@ -45,7 +46,10 @@ def swept(folder: Path, out: str, *options: str) -> subprocess.CompletedProcess[
     if reason:
         pytest.skip(reason)
     (folder / "sweep.toml").write_text(SWEEP, encoding="utf-8")
-    environment = {**os.environ, "SPARK_LOCAL_IP": LOOPBACK, "PYSPARK_PYTHON": sys.executable}
+    environment = {
+        **os.environ, "SPARK_LOCAL_IP": LOOPBACK, "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_SUBMIT_ARGS": "--conf spark.executor.memory=600m --conf spark.cores.max=2 pyspark-shell",
+    }  # fmt: skip
     program = "from castbed_testbed.cli import main; main()"
     return subprocess.run(
         [sys.executable, "-c", program, "sweep", "sweep.toml", "--out", out, "--json", *options],
@@ -78,6 +82,15 @@ def test_a_cluster_leaves_what_the_pool_leaves(master: str, tmp_path: Path) -> N
     ran = swept(tmp_path, "cluster", "--master", master)
     assert ran.returncode == 0, ran.stderr[-3000:]
     assert results(tmp_path / "cluster") == results(tmp_path / "pool")
+
+
+def test_a_task_that_takes_its_process_with_it_ends_in_one_sentence(spark: Any) -> None:
+    def dies(task: int) -> int:
+        os._exit(task)
+
+    with pytest.raises(CastbedError, match="an executor died"):
+        list(results_on("local[2]", dies, [9]))
+    assert spark.range(3).count() == 3
 
 
 def test_results_arrive_while_others_are_under_way(spark: Any) -> None:
