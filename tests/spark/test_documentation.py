@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("pyspark", reason="pip install 'castbed[spark]'")
+
 from castbed_spark.schemas import TABLES
 from castbed_spark.tables.columns import DERIVED
 
