@@ -124,6 +124,11 @@ def _open_files(process: int) -> set[str]:
     return found
 
 
+def _heed_interruptions() -> None:
+    """What shells start in the background ignores interruptions, and so would all that it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @contextmanager
 def running(data: dict[str, Any], folder: Path, *arguments: str) -> Iterator[Running]:
     """Start the experiment in `folder`/run; whatever the test does, nothing of it is left afterwards."""
@@ -132,7 +137,9 @@ def running(data: dict[str, Any], folder: Path, *arguments: str) -> Iterator[Run
     command = [sys.executable, "-m", "castbed", "run", str(path), "--out", "run", "--json", *arguments]
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", MARK: mark}
     pipe = subprocess.PIPE
-    process = subprocess.Popen(command, cwd=folder, env=environment, stdout=pipe, stderr=pipe, text=True)
+    process = subprocess.Popen(
+        command, cwd=folder, env=environment, stdout=pipe, stderr=pipe, text=True, preexec_fn=_heed_interruptions
+    )
     started = Running(process, mark, folder / "run" / "captures")
     try:
         yield started
