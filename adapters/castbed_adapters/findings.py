@@ -48,12 +48,9 @@ def _multicast() -> str:
 
 
 def _namespaces() -> str:
-    from castbed_adapters.netns.spaces import Unavailable, become_able
+    from castbed_adapters.netns.spaces import become_able
 
-    try:
-        how = become_able()
-    except Unavailable as problem:
-        raise UnavailableError(str(problem)) from None
+    how = become_able()
     return f"made as {how}; for the transport netns" if how == "root" else f"made in a {how}; for the transport netns"
 
 

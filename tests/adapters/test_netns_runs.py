@@ -15,14 +15,15 @@ pytest.importorskip("pyroute2")
 
 from castbed import Kind
 from castbed.capture import read_captures
-from castbed_adapters.netns.spaces import Unavailable, become_able
+from castbed.errors import UnavailableError
+from castbed_adapters.netns.spaces import become_able
 from real_runs import delivered_sets, example_on, run_on, running, verdicts
 
 if os.geteuid() != 0:
     pytest.skip("making namespaces in the test's own process needs root", allow_module_level=True)
 try:
     become_able()
-except Unavailable as problem:
+except UnavailableError as problem:
     pytest.skip(str(problem), allow_module_level=True)
 
 pytestmark = pytest.mark.netns

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from castbed_adapters.netns.spaces import Unavailable, become_able
+from castbed.errors import UnavailableError
+from castbed_adapters.netns.spaces import become_able
 from castbed_testbed.runner import Outcome
 from real_runs import EXAMPLES, delivered_sets, example_on, run_on, verdicts
 
@@ -65,7 +66,7 @@ def _namespaces() -> str:
         return "making namespaces in the test's own process needs root"
     try:
         become_able()
-    except Unavailable as problem:
+    except UnavailableError as problem:
         return str(problem)
     return ""
 

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from castbed.errors import UnavailableError
 from castbed.links import NOWHERE, Cell, Heard, RunSetting
 from castbed.topology import Topology
 from castbed.values import NodeNumber
@@ -15,7 +14,7 @@ from castbed_adapters.netns.devices import AIR, WIRE, bring_loopback_up, lay_wir
 from castbed_adapters.netns.ether import EtherProcess
 from castbed_adapters.netns.medium import MediumSpec
 from castbed_adapters.netns.options import NetnsOptions
-from castbed_adapters.netns.spaces import Space, Unavailable, become_able
+from castbed_adapters.netns.spaces import Space, become_able
 from castbed_adapters.udp.addresses import Interface
 from castbed_adapters.udp.wires import TcpWires
 from castbed_adapters.wifi.links import WifiLinks
@@ -39,13 +38,10 @@ class NetnsNetwork:
 
     def open(self) -> None:
         topology = self._setting.topology
-        try:
-            become_able()
-            self._hub = hub = Space()
-            self._spaces = {node.number: Space() for node in topology.nodes}
-            radios = {n: open_radio(hub, self._spaces[n], n, self._options.mtu) for n in self._on_air}
-        except Unavailable as problem:
-            raise UnavailableError(str(problem)) from None
+        become_able()
+        self._hub = hub = Space()
+        self._spaces = {node.number: Space() for node in topology.nodes}
+        radios = {n: open_radio(hub, self._spaces[n], n, self._options.mtu) for n in self._on_air}
         for space in self._spaces.values():
             bring_loopback_up(space)
         if topology.fixed:

@@ -13,14 +13,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+from castbed.errors import UnavailableError
 from castbed_adapters.netns.syscalls import CLONE_NEWNET, CLONE_NEWUSER, enter_namespace, unshare
 
 HERE = "/proc/thread-self/ns/net"
 T = TypeVar("T")
-
-
-class Unavailable(Exception):
-    """This machine cannot make namespaces; the text says why and what would help."""
 
 
 class Space:
@@ -84,7 +81,7 @@ def become_able() -> str:
         unshare(CLONE_NEWUSER)
         _map_identity(uid, gid)
     except OSError as error:
-        raise Unavailable(
+        raise UnavailableError(
             f"namespaces need root, or user namespaces for everybody ({error}); run as root, or allow them "
             "(sysctl kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0)"
         ) from None
@@ -102,4 +99,4 @@ def _try_one(who: str) -> None:
     try:
         Space().close()
     except OSError as error:
-        raise Unavailable(f"this kernel lets {who} make no network namespace ({error})") from None
+        raise UnavailableError(f"this kernel lets {who} make no network namespace ({error})") from None

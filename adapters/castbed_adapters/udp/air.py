@@ -14,6 +14,7 @@ from struct import error as struct_error
 
 from castbed.links import NOWHERE, Arrival, Cell, Heard
 from castbed.values import NOBODY, NodeNumber
+from castbed_adapters.receiving import ANCILLARY_BYTES, KernelNotes, ask_for_notes
 from castbed_adapters.udp.addresses import Groups, SocketAddress
 
 MAGIC, VERSION = 0xCB6D, 1
@@ -24,10 +25,6 @@ DATAGRAM_BYTES_MAX = 65_507  # what UDP over IPv4 carries
 RECEIVED_AT_ONCE = 64  # datagrams, before other things in this process get their turn
 QUEUE_MAX = 1024  # datagrams that wait because the interface takes no more now
 QUEUE_CONGESTED = QUEUE_MAX // 2
-SO_TIMESTAMPNS, SO_RXQ_OVFL = 35, 40  # Linux; Python has no names for them
-_TIMESPEC = Struct("@qq")
-_OVERRUN = Struct("@I")
-_ANCILLARY_BYTES = socket.CMSG_SPACE(_TIMESPEC.size) + socket.CMSG_SPACE(_OVERRUN.size)
 
 
 class MulticastAir:
@@ -59,7 +56,7 @@ class MulticastAir:
         self._open_to: SocketAddress = ("", 0)
         self._queue: deque[tuple[bytes, SocketAddress]] = deque()
         self._buffer = bytearray(DATAGRAM_BYTES_MAX + 1)
-        self._overruns = 0
+        self._notes = KernelNotes(counters)
 
     frame_bytes_max = DATAGRAM_BYTES_MAX - ENVELOPE.size - SLIP.size - 64 * NUMBER.size
 
@@ -70,9 +67,7 @@ class MulticastAir:
     def open(self) -> None:
         self._socket = self._groups.open_socket()
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer)
-        self._socket.setsockopt(socket.SOL_SOCKET, SO_RXQ_OVFL, 1)
-        if self._stamps:
-            self._socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        ask_for_notes(self._socket, self._stamps)
         self._groups.join(self._socket, self._groups.of_node(self._me))
 
     def listen(self, heard: Heard) -> None:
@@ -160,8 +155,8 @@ class MulticastAir:
         receive = self._socket.recvmsg_into
         try:
             for _ in range(RECEIVED_AT_ONCE):
-                size, ancillary, _, _ = receive(view, _ANCILLARY_BYTES)
-                at = self._told(ancillary) if ancillary else 0
+                size, ancillary, _, _ = receive(view, ANCILLARY_BYTES)
+                at = self._notes.read(ancillary) if ancillary else 0
                 self._unpack(buffer, size, at, arrivals)
         except (BlockingIOError, InterruptedError):
             pass
@@ -169,19 +164,6 @@ class MulticastAir:
             self._counters["unreceivable"] += 1
         if arrivals:
             self._heard(arrivals)
-
-    def _told(self, ancillary: list[tuple[int, int, bytes]]) -> int:
-        """The kernel's time of reception; it also says how many datagrams it had no room for."""
-        at = 0
-        for _, kind, data in ancillary:
-            if kind == SO_TIMESTAMPNS and len(data) >= _TIMESPEC.size:
-                seconds, nanoseconds = _TIMESPEC.unpack_from(data)
-                at = seconds * 1_000_000_000 + nanoseconds
-            elif kind == SO_RXQ_OVFL and len(data) >= _OVERRUN.size:
-                (overruns,) = _OVERRUN.unpack_from(data)
-                self._counters["overrun"] += (overruns - self._overruns) & 0xFFFF_FFFF
-                self._overruns = overruns
-        return at
 
     def _unpack(self, buffer: bytearray, size: int, at: int, arrivals: list[Arrival]) -> None:
         """Append the frames of one datagram that are for this node."""

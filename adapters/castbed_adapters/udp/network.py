@@ -8,6 +8,7 @@ from typing import Any
 
 from castbed.links import Cell, Heard, RunSetting
 from castbed.values import NodeNumber
+from castbed_adapters.plain_network import PlainNetwork
 from castbed_adapters.udp.addresses import Groups, Interface, draw_groups, find_interface
 from castbed_adapters.udp.air import MulticastAir
 from castbed_adapters.udp.options import LOOPBACK, UdpOptions
@@ -71,11 +72,8 @@ class UdpLinks:
             await self._wires.close()
 
 
-class UdpNetwork:
+class UdpNetwork(PlainNetwork):
     """What a run has on `udp`: an interface, a port, and multicast groups. Nothing of it outlives its processes."""
-
-    shapes_air = False
-    emulates_wires = False
 
     def __init__(self, setting: RunSetting) -> None:
         self._setting = setting
@@ -106,21 +104,6 @@ class UdpNetwork:
             return None
         assert self._interface is not None
         return TcpWires(node, setting.token, setting.topology.fixed, self._interface, counters)
-
-    def enter(self, node: NodeNumber) -> None:
-        """All nodes are on the same machine and in the same network."""
-
-    def begin(self, origin: int) -> None:
-        """Nothing here depends on the time."""
-
-    def moved(self, node: NodeNumber, cell: Cell) -> None:
-        """A node that moves tunes its own links."""
-
-    def effects(self) -> Mapping[str, int]:
-        return {}
-
-    def counters(self) -> Mapping[str, int]:
-        return {}
 
     def close(self) -> None:
         """Sockets close with the processes that have them."""

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import time
 from collections import Counter, deque
 from collections.abc import Mapping
-from struct import Struct
 from typing import Any
 
 from castbed.errors import ConfigurationError, ContractError, PeerError, UnavailableError
 from castbed.links import NOWHERE, Arrival, Cell, Heard
 from castbed.values import NOBODY, NodeNumber
 from castbed.wire import ETHERTYPE, FRAME_BYTES_MAX
+from castbed_adapters.receiving import ANCILLARY_BYTES, KernelNotes
 from castbed_adapters.wifi.envelope import (
     PIECE_ETHERTYPE,
     PIECE_OVERHEAD,
@@ -31,8 +30,6 @@ from castbed_adapters.wifi.reassembly import Reassembly
 from castbed_adapters.wifi.sockets import (
     ARPHRD_ETHER,
     ARPHRD_RADIOTAP,
-    SO_RXQ_OVFL,
-    SO_TIMESTAMPNS,
     PacketSocket,
     carries,
     dropped_frames,
@@ -48,9 +45,6 @@ CARRIER_WAIT_S = 0.02
 CARRIER_TRIES = 500  # ten seconds: an ad hoc cell is joined in less
 _RECEIVED_BYTES_MAX = 65_536
 _SNAP_BYTES = 8
-_TIMESPEC = Struct("@qq")
-_OVERRUN = Struct("@I")
-_ANCILLARY_BYTES = socket.CMSG_SPACE(_TIMESPEC.size) + socket.CMSG_SPACE(_OVERRUN.size)
 _EXPECTED = {"ethernet": ARPHRD_ETHER, "monitor": ARPHRD_RADIOTAP}
 
 
@@ -67,7 +61,7 @@ class WifiLinks:
         self._waiting = False
         self._serial = int.from_bytes(os.urandom(4), "big")
         self._reassembly = Reassembly(self.counters)
-        self._overruns = 0
+        self._notes = KernelNotes(self.counters)
         self._heard: Heard | None = None
 
     @property
@@ -184,10 +178,10 @@ class WifiLinks:
     def _readable(self) -> None:
         """Take everything that is there, up to a limit, and hand it over at once."""
         arrivals: list[Arrival] = []
-        receive, take, told = self._socket.recvmsg, self._take, self._told
+        receive, take, told = self._socket.recvmsg, self._take, self._notes.read
         try:
             for _ in range(RECEIVED_AT_ONCE):
-                data, ancillary, _, _ = receive(_RECEIVED_BYTES_MAX, _ANCILLARY_BYTES)
+                data, ancillary, _, _ = receive(_RECEIVED_BYTES_MAX, ANCILLARY_BYTES)
                 take(data, told(ancillary) if ancillary else 0, arrivals)
         except (BlockingIOError, InterruptedError):
             pass
@@ -195,19 +189,6 @@ class WifiLinks:
             self.counters["unreceivable"] += 1
         if arrivals and self._heard is not None:
             self._heard(arrivals)
-
-    def _told(self, ancillary: list[tuple[int, int, bytes]]) -> int:
-        """The kernel's time of reception; it also says how many frames it had no room for."""
-        at = 0
-        for _, kind, data in ancillary:
-            if kind == SO_TIMESTAMPNS and len(data) >= _TIMESPEC.size:
-                seconds, nanoseconds = _TIMESPEC.unpack_from(data)
-                at = seconds * 1_000_000_000 + nanoseconds
-            elif kind == SO_RXQ_OVFL and len(data) >= _OVERRUN.size:
-                (overruns,) = _OVERRUN.unpack_from(data)
-                self.counters["overrun"] += (overruns - self._overruns) % SERIALS
-                self._overruns = overruns
-        return at
 
     def _count_unread(self) -> None:
         """The kernel tells of overruns with later frames; of the last ones nobody has read such a frame."""

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 
 from castbed.errors import CastbedError, ConfigurationError
-from castbed.links import Cell, RunSetting
+from castbed.links import RunSetting
 from castbed.topology import Topology
 from castbed.values import NodeNumber
+from castbed_adapters.plain_network import PlainNetwork
 from castbed_adapters.wifi.links import WifiLinks
 from castbed_adapters.wifi.options import WifiOptions
 from castbed_adapters.wifi.radio import open_radio
 from castbed_adapters.wifi.sockets import interface_index, open_packet_socket
 
 
-class WifiNetwork:
+class WifiNetwork(PlainNetwork):
     """What a run has: an interface for each node. Nodes that share one hear each other through this machine."""
-
-    shapes_air = False
-    emulates_wires = False
 
     def __init__(self, setting: RunSetting) -> None:
         self._setting = setting
@@ -43,21 +40,6 @@ class WifiNetwork:
     def links(self, node: NodeNumber) -> WifiLinks:
         setting = self._setting
         return WifiLinks(node, setting.token, self._interfaces[node], self._options, setting.captured)
-
-    def enter(self, node: NodeNumber) -> None:
-        """All nodes are on the same machine."""
-
-    def begin(self, origin: int) -> None:
-        """Nothing here depends on the time."""
-
-    def moved(self, node: NodeNumber, cell: Cell) -> None:
-        """A node that moves tunes its own links."""
-
-    def effects(self) -> Mapping[str, int]:
-        return {}
-
-    def counters(self) -> Mapping[str, int]:
-        return {}
 
     def close(self) -> None:
         """Make interfaces stations again that were made something else; those that were taken as they are stay so."""

@@ -10,10 +10,10 @@ from struct import Struct
 import msgspec
 
 from castbed.errors import ConfigurationError, UnavailableError
+from castbed_adapters.receiving import ask_for_notes
 
 ETH_P_ALL = 0x0003
 ARPHRD_ETHER, ARPHRD_RADIOTAP = 1, 803
-SO_TIMESTAMPNS, SO_RXQ_OVFL = 35, 40  # Linux; Python has no names for them
 _SIOCGIFFLAGS, _SIOCGIFMTU = 0x8913, 0x8921
 _IFF_UP, _IFF_RUNNING = 0x01, 0x40
 _REQUEST = Struct("16sI12x")
@@ -54,13 +54,11 @@ def open_packet_socket(name: str, ethertypes: tuple[int, int], receive_buffer: i
         raise UnavailableError("raw frames need root (CAP_NET_RAW): run as root, or in a user namespace") from None
     try:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        opened.setsockopt(socket.SOL_SOCKET, SO_RXQ_OVFL, 1)
         opened.bind((name, 0))
         _, _, _, hardware, address = opened.getsockname()
         if hardware == ARPHRD_ETHER:
             _attach_filter(opened, ethertypes)
-        if stamps:
-            opened.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        ask_for_notes(opened, stamps)
         opened.bind((name, ETH_P_ALL))
         return PacketSocket(opened, bytes(address), hardware, _mtu(opened, name))
     except OSError as error:
