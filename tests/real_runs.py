@@ -24,6 +24,28 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 SECONDS_MAX = 60
 MARK = "CASTBED_TEST_MARK"
 
+CHAT: dict[str, Any] = {
+    "name": "chat",
+    "protocol": {"name": "sb"},
+    "duration": "1s",
+    "drain": "2s",
+    "topology": {"kind": "broadcast", "members": ["A", "B", "C"]},
+    "workload": {"kind": "steady", "rate": 10, "count": 6},
+}
+CELLS: dict[str, Any] = {
+    "name": "cells",
+    "protocol": {"name": "eomp", "variant": "published"},
+    "duration": "1s",
+    "drain": "2s",
+    "topology": {
+        "kind": "three_tier",
+        "coordinators": {"C1": ["S1", "S2"], "C2": ["S3"]},
+        "hosts": {"anna": "S1", "bert": "S2", "cora": "S3"},
+    },
+    "workload": {"kind": "steady", "rate": 10, "count": 5},
+    "faults": {"handoffs": [{"host": "anna", "at": "500ms", "to": "S3"}]},
+}
+
 
 def run_on(
     transport: str,

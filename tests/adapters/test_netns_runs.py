@@ -17,7 +17,7 @@ from castbed import Kind
 from castbed.capture import read_captures
 from castbed.errors import UnavailableError
 from castbed_adapters.netns.spaces import become_able
-from real_runs import delivered_sets, example_on, run_on, running, verdicts
+from real_runs import CELLS, CHAT, delivered_sets, example_on, run_on, running, verdicts
 
 if os.geteuid() != 0:
     pytest.skip("making namespaces in the test's own process needs root", allow_module_level=True)
@@ -28,29 +28,7 @@ except UnavailableError as problem:
 
 pytestmark = pytest.mark.netns
 
-CHAT: dict[str, Any] = {
-    "name": "chat",
-    "protocol": {"name": "sb"},
-    "transport": {"name": "netns"},
-    "duration": "1s",
-    "drain": "2s",
-    "topology": {"kind": "broadcast", "members": ["A", "B", "C"]},
-    "workload": {"kind": "steady", "rate": 10, "count": 6},
-}
-CELLS: dict[str, Any] = {
-    "name": "cells",
-    "protocol": {"name": "eomp", "variant": "published"},
-    "duration": "1s",
-    "drain": "2s",
-    "topology": {
-        "kind": "three_tier",
-        "coordinators": {"C1": ["S1", "S2"], "C2": ["S3"]},
-        "hosts": {"anna": "S1", "bert": "S2", "cora": "S3"},
-    },
-    "workload": {"kind": "steady", "rate": 10, "count": 5},
-    "faults": {"handoffs": [{"host": "anna", "at": "500ms", "to": "S3"}]},
-}
-LONG = {**CHAT, "duration": "60s", "workload": {"kind": "steady", "rate": 40}}
+LONG = {**CHAT, "transport": {"name": "netns"}, "duration": "60s", "workload": {"kind": "steady", "rate": 40}}
 
 
 @pytest.mark.parametrize("name", ["plain", "lossy", "partition-and-heal", "eomp-lossy", "relm-plain"])

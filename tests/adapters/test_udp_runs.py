@@ -19,31 +19,10 @@ from castbed.wire import ETHERNET_BYTES
 from castbed_adapters.udp.addresses import draw_groups, find_interface
 from castbed_adapters.udp.air import ENVELOPE, MAGIC, SLIP, VERSION
 from castbed_testbed.runner import judge
-from real_runs import delivered_sets, example_on, kinds_of, run_on, running, summary_of, verdicts
+from real_runs import CELLS, CHAT, delivered_sets, example_on, kinds_of, run_on, running, summary_of, verdicts
 
 pytestmark = pytest.mark.udp
 
-CHAT: dict[str, Any] = {
-    "name": "chat",
-    "protocol": {"name": "sb"},
-    "duration": "1s",
-    "drain": "2s",
-    "topology": {"kind": "broadcast", "members": ["A", "B", "C"]},
-    "workload": {"kind": "steady", "rate": 10, "count": 6},
-}
-CELLS: dict[str, Any] = {
-    "name": "cells",
-    "protocol": {"name": "eomp", "variant": "published"},
-    "duration": "1s",
-    "drain": "2s",
-    "topology": {
-        "kind": "three_tier",
-        "coordinators": {"C1": ["S1", "S2"], "C2": ["S3"]},
-        "hosts": {"anna": "S1", "bert": "S2", "cora": "S3"},
-    },
-    "workload": {"kind": "steady", "rate": 10, "count": 5},
-    "faults": {"handoffs": [{"host": "anna", "at": "500ms", "to": "S3"}]},
-}
 LONG = {**CHAT, "duration": "60s", "transport": {"name": "udp"}, "workload": {"kind": "steady", "rate": 40}}
 
 
