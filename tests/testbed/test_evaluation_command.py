@@ -121,3 +121,8 @@ def test_every_evaluation_that_is_shipped_can_be_planned(path: Path, quick: bool
     check_points(evaluation.sweep, installed())
     assert evaluation.written.tables
     assert evaluation.written.plots
+
+
+def test_a_file_that_is_not_there_is_named_once(tmp_path: Path) -> None:
+    done = castbed("evaluate", "nowhere.toml", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (2, "castbed: nowhere.toml: cannot be read (No such file or directory)\n")

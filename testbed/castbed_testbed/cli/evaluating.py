@@ -73,6 +73,8 @@ def _load(path: Path, wanted: Wanted) -> Evaluation:
     try:
         return load_evaluation(path, wanted.seeds, wanted.quick)
     except ConfigurationError as error:
+        if error.path == str(path):  # of the file itself, not of a key in it
+            raise
         raise ConfigurationError(f"{path}: {error.path}", error.problem) from None
 
 

@@ -160,6 +160,7 @@ def load_evaluation(path: Path, seeds: int | None = None, quick: bool = False) -
     """Read an evaluation file; files that it names are found from where it is."""
     data, folder = read_toml(path), path.parent
     runs = data.get("runs_of")
+    below = data
     if isinstance(runs, str):
         below = read_toml(folder / runs)
         for key in RUN_KEYS:
@@ -168,7 +169,7 @@ def load_evaluation(path: Path, seeds: int | None = None, quick: bool = False) -
         data |= {key: below[key] for key in RUN_KEYS if key in below}
     written = convert(data, EvaluationFile)
     _check_names(written)
-    name = str(read_toml(folder / runs)["name"]) if isinstance(runs, str) else written.name
+    name = str(below["name"])
     return _made(written, f"{name}-quick" if quick else name, folder, seeds, quick)
 
 
