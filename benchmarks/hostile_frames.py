@@ -2,9 +2,10 @@
 
     python benchmarks/hostile_frames.py [--frames 1000000] [--json]
 
-Two receivers get every frame: one with a key (a SealedCodec) and one without (the plain Codec, in front of a machine
-of `sb`). With the key nothing passes. Without it, what still decodes is a frame that anybody may send; the machine
-takes it or blames it on its peer, and nothing else. Besides, what the seal costs per frame.
+Two receivers get every frame as it is on the air, each in front of a machine of `sb` that has delivered whatever its
+peers said. One has a key: there the attacker makes checksums anew, and nothing passes. One has none: there checksums
+stop what was changed, and only what was said before comes through to the machine, which has to know it. Besides, what
+the seal costs per frame.
 """
 
 from __future__ import annotations
@@ -22,13 +23,16 @@ from random import Random
 from typing import Any
 
 from castbed import Context, Mid, PeerError, Received
+from castbed.actions import Deliver
 from castbed.assembly import choose
 from castbed.authentication import CODE_BYTES, Seal, SealedCodec
 from castbed.topology import broadcast
+from castbed_adapters.wifi.envelope import letter_bytes, read_letter
 from castbed_plugins.sb import PROTOCOL
 from castbed_plugins.sb.packets import Data
 
 KEY = b"a key for this benchmark only"
+RUN = b"this run"
 KNOWN = 256  # frames that the attacker has heard
 WARM_UP = 0.2  # of all frames, after which memory has to stay where it is
 SIZES = (64, 256, 1400)
@@ -48,44 +52,48 @@ def hostile(random: Random, known: list[bytes]) -> bytes:
     return bytes(frame) if fate < 0.8 else bytes(frame[: random.randrange(len(frame))])
 
 
+def letter(frame: bytes) -> bytes:
+    return letter_bytes(RUN, frame, 0, ())
+
+
 class Target:
     """One node; counts what came through to its machine and what that delivered."""
 
+    passed = delivered = dropped = 0
+
     def __init__(self, key: bool) -> None:
-        chosen = choose(PROTOCOL, "published")
+        chosen = choose(PROTOCOL, "repaired")
         self.codec = chosen.codec(Seal(KEY) if key else None)
         topology = broadcast(("A", "B", "C"))
         self.machine = chosen.machine(Context(1, topology, Random(1)))
-        self.passed = self.refused = self.dropped = 0
 
-    def hear(self, frame: bytes) -> None:
+    def hear(self, data: bytes) -> None:
         try:
-            packet, sender = self.codec.decode(frame)
+            packet, sender = self.codec.decode(read_letter(data).frame)
+            self.passed += 1
+            actions = self.machine.step(Received(packet, sender), 0)
         except PeerError:
             self.dropped += 1
-            return
-        self.passed += 1
-        try:
-            self.machine.step(Received(packet, sender), 0)
-        except PeerError:
-            self.refused += 1
+        else:
+            self.delivered += sum(isinstance(action, Deliver) for action in actions)
 
 
 def attack(frames: int, key: bool) -> dict[str, Any]:
     random, target = Random(1), Target(key)
-    writer = choose(PROTOCOL, "published").codec(Seal(KEY) if key else None)
-    known = [writer.encode(Data(1, Mid(2, number), b"payload", None), 2) for number in range(1, KNOWN + 1)]
-    if key:
-        for frame in known:
-            target.hear(frame)
-        target.passed = 0
+    writer = choose(PROTOCOL, "repaired").codec(Seal(KEY) if key else None)
+    said = [writer.encode(Data(1, Mid(2, number), b"payload", None), 2) for number in range(1, KNOWN + 1)]
+    for frame in said:
+        target.hear(letter(frame))
+    assert target.delivered == KNOWN, "the node has to hear its peers"
+    target.passed = target.delivered = 0
+    known = [letter(frame) for frame in said]
     tracemalloc.start()
     settled = 0
     start = time.perf_counter()
     for number in range(frames):
         if number == int(frames * WARM_UP):
             settled = tracemalloc.get_traced_memory()[0]
-        target.hear(hostile(random, known))
+        target.hear(letter(hostile(random, said)) if key else hostile(random, known))
     grown = tracemalloc.get_traced_memory()[0] - settled
     tracemalloc.stop()
     counted = dict(target.codec.guard.dropped) if isinstance(target.codec, SealedCodec) else {}
@@ -94,7 +102,7 @@ def attack(frames: int, key: bool) -> dict[str, Any]:
         "frames": frames,
         "dropped": target.dropped,
         "passed": target.passed,
-        "refused": target.refused,
+        "delivered": target.delivered,
         "grown_bytes": grown,
         "seconds": round(time.perf_counter() - start, 1),
         "counted": counted,
@@ -135,7 +143,8 @@ def main() -> int:
     else:
         for row in (*document["attacks"], *document["costs"]):  # type: ignore[misc]
             print("  ".join(f"{name} {value}" for name, value in row.items()))
-    return 1 if document["attacks"][0]["passed"] else 0  # type: ignore[index]
+    with_key, without = document["attacks"]  # type: ignore[misc]
+    return 1 if with_key["passed"] or without["delivered"] else 0
 
 
 if __name__ == "__main__":

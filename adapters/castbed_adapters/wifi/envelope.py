@@ -1,8 +1,11 @@
 """What travels behind a frame on a raw interface, and how a frame that is too long for one travels in pieces.
 
 A frame goes out as it is, so that every tool that knows Castbed's frames shows it; behind it come the run, the sender's
-cell and the nodes it is for (none: everybody). The frame's own header says where it ends: what a driver appends to
-short frames does no harm. What is longer than the interface takes goes out in pieces under an ethertype of their own.
+cell, the nodes it is for (none: everybody) and a checksum. The frame's own header says where it ends: what a driver
+appends to short frames does no harm. What is longer than the interface takes goes out in pieces under an ethertype of
+their own.
+
+The checksum is against garbled frames, which raw interfaces may hand over; against people there are keys.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from collections.abc import Iterator
 from struct import Struct
 from struct import error as struct_error
 from typing import NamedTuple
+from zlib import crc32
 
 from castbed.authentication import SEAL_BYTES
 from castbed.errors import PeerError
@@ -23,6 +27,7 @@ TOKEN_BYTES = 8
 PIECES_MAX = 512  # the largest frame in pieces of 540 bytes
 _TAIL = Struct(f">{TOKEN_BYTES}sIH")  # run, cell, how many nodes it is for
 _NUMBER = Struct(">I")
+_CHECKSUM = Struct(">I")  # CRC-32 of everything before it
 _READ = ("magic", "flags", "sender", "control_bytes", "payload_bytes")  # of the frame's header; the rest is skipped
 _GLANCE = Struct(">" + "".join(code if name in _READ else f"{Struct(code).size}x" for name, code, _ in HEADER_FIELDS))
 _PIECE_MAGIC = 0xCB7D
@@ -52,7 +57,8 @@ class Piece(NamedTuple):
 
 
 def letter_bytes(token: bytes, frame: bytes, cell: Cell, to: tuple[NodeNumber, ...]) -> bytes:
-    return frame + _TAIL.pack(token, cell, len(to)) + b"".join(map(_NUMBER.pack, to))
+    letter = frame + _TAIL.pack(token, cell, len(to)) + b"".join(map(_NUMBER.pack, to))
+    return letter + _CHECKSUM.pack(crc32(letter))
 
 
 def read_letter(data: bytes) -> Letter:
@@ -63,11 +69,15 @@ def read_letter(data: bytes) -> Letter:
     end = HEADER_BYTES + control + payload + (SEAL_BYTES if flags & SEALED else 0)
     try:
         token, cell, count = _TAIL.unpack_from(data, end)
-        to = _addressees(data, end + _TAIL.size, count) if count else ()
+        checked = end + _TAIL.size + count * _NUMBER.size
+        (checksum,) = _CHECKSUM.unpack_from(data, checked)
     except struct_error:
         raise PeerError("a letter that ends too early") from None
     if magic != MAGIC:
         raise PeerError("not a frame of Castbed")
+    if checksum != crc32(data[:checked]):
+        raise PeerError("a letter that was garbled on its way")
+    to = _addressees(data, end + _TAIL.size, count) if count else ()
     return Letter(token, sender, cell, to, data[:end])
 
 
