@@ -127,9 +127,10 @@ class AntiEntropy(Machine):
         """The messages that this member can repair, in the order of arrival."""
         return [entry.message for entry in self._log.values()]
 
-    def start(self) -> None:
-        """Begin to send digests; the first one soon."""
-        self.set_timer("digest", self._soon())
+    def start(self, soon: bool = True) -> None:
+        """Begin to send digests; the first one soon, or in turn where others cannot have more: all begin at once."""
+        first = self._soon() if soon else self.context.random.randint(1, self.options.digest_interval)
+        self.set_timer("digest", first)
 
     def stop(self) -> None:
         """Send nothing any more."""

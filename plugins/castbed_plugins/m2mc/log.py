@@ -15,9 +15,9 @@ class GroupLog(AntiEntropy):
 
     member = False
 
-    def start(self) -> None:
+    def start(self, soon: bool = True) -> None:
         self.member = True
-        super().start()
+        super().start(soon)
 
     def stop(self) -> None:
         """Be no member any more; repairs that were asked for still go out."""

@@ -40,7 +40,7 @@ class Repaired(Published):
 
     def started(self) -> None:
         for repair in self.repairs.values():
-            repair.start()
+            repair.start(soon=self.context.incarnation > 0)
 
     def attached(self, _station: NodeNumber) -> None:
         """Back in range: say what we have, because others may have more."""

@@ -69,6 +69,15 @@ def test_the_sender_takes_its_own_copy_at_once_and_drops_the_one_that_comes_back
     assert bench.delivered("A") == ["A1"]
 
 
+def test_members_that_begin_together_do_not_all_speak_at_once_but_one_that_comes_back_does() -> None:
+    bench = Bench(PROTOCOL, tuple(f"n{number}" for number in range(40)), options=Options())
+    soon = AntiEntropyOptions().repair_backoff_max
+    assert sum(due <= soon for due in bench.timers.values()) < 10
+    bench.crash("n1")
+    bench.start("n1")
+    assert min(due for (node, _), due in bench.timers.items() if node == "n1") <= bench.now + soon
+
+
 def test_a_second_copy_is_dropped_and_noted_whether_delivered_or_held() -> None:
     """SB-R3."""
     bench = make_bench()
