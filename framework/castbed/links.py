@@ -28,10 +28,12 @@ class LinkOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Options of every transport that hosts nodes in processes.
 
     `processes` shares the nodes out among so many processes; left out, each node has one, or many nodes share one per
-    core. A node that crashes has a process to itself in any case.
+    core. `together` lists, by name, nodes that share a process with each other and nobody else. A node that crashes has
+    a process to itself in any case.
     """
 
     processes: Annotated[int, msgspec.Meta(ge=1, le=4096)] | None = None
+    together: list[Annotated[list[str], msgspec.Meta(min_length=1)]] = []
 
 
 class RunSetting(msgspec.Struct, frozen=True):

@@ -21,10 +21,10 @@ T = TypeVar("T")
 
 
 class Space:
-    """One network namespace."""
+    """One network namespace: a new one, or the one behind a descriptor, which is then ours to close."""
 
-    def __init__(self) -> None:
-        self.descriptor = _elsewhere(_made)
+    def __init__(self, descriptor: int | None = None) -> None:
+        self.descriptor = _elsewhere(_made) if descriptor is None else descriptor
 
     def run(self, work: Callable[[], T]) -> T:
         """Do something inside: sockets opened there stay there."""

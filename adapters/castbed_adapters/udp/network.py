@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
+
+from msgspec.structs import replace
 
 from castbed.links import Cell, Heard, RunSetting
 from castbed.values import NodeNumber
@@ -12,6 +14,7 @@ from castbed_adapters.plain_network import PlainNetwork
 from castbed_adapters.udp.addresses import Groups, Interface, draw_groups, find_interface
 from castbed_adapters.udp.air import MulticastAir
 from castbed_adapters.udp.options import LOOPBACK, UdpOptions
+from castbed_adapters.udp.places import Places
 from castbed_adapters.udp.wires import TcpWires
 
 DATAGRAM_BYTES, LOOPBACK_DATAGRAM_BYTES = 1400, 60_000
@@ -22,10 +25,13 @@ class UdpLinks:
 
     air_frame_bytes_max = MulticastAir.frame_bytes_max
 
-    def __init__(self, air: MulticastAir | None, wires: TcpWires | None, counters: Counter[str]) -> None:
+    def __init__(
+        self, air: MulticastAir | None, wires: TcpWires | None, counters: Counter[str], come: Callable[[], None]
+    ) -> None:
         self.counters = counters
         self._air = air
         self._wires = wires
+        self._come = come
 
     @property
     def congested(self) -> bool:
@@ -38,6 +44,7 @@ class UdpLinks:
 
     async def connect(self, addresses: Mapping[NodeNumber, Any]) -> None:
         if self._wires is not None:
+            self._come()  # another node may live in this process, and elsewhere
             await self._wires.connect(addresses)
 
     def listen(self, heard: Heard) -> None:
@@ -73,40 +80,54 @@ class UdpLinks:
 
 
 class UdpNetwork(PlainNetwork):
-    """What a run has on `udp`: an interface, a port, and multicast groups. Nothing of it outlives its processes."""
+    """What a run has on `udp`: interfaces, a port, and multicast groups. Nothing of it outlives its processes."""
 
     def __init__(self, setting: RunSetting) -> None:
         self._setting = setting
         self._options: UdpOptions = setting.options
-        self._interface: Interface | None = None
-        self._groups: Groups | None = None
+        self._places = Places(self._options.namespaces, setting.topology)
+        self._groups: dict[NodeNumber, Groups] = {}
+        self._interfaces: dict[NodeNumber, Interface] = {}
 
     def open(self) -> None:
-        self._interface = find_interface(self._options.interface, self._options.ip)
-        if self._setting.topology.model != "sites":
-            self._groups = draw_groups(self._interface, self._setting.token)
+        """Every node has the interface where it is; port and groups are drawn where the first one is."""
+        setting, places = self._setting, self._places
+        places.open()
+        numbers = setting.topology.numbers()
+        self._interfaces = {number: places.at(number, self._interface) for number in numbers}
+        if setting.topology.model != "sites":
+            first = self._interfaces[numbers[0]]
+            drawn = places.at(numbers[0], lambda: draw_groups(first, setting.token))
+            self._groups = {n: replace(drawn, interface=interface) for n, interface in self._interfaces.items()}
+
+    def _interface(self) -> Interface:
+        return find_interface(self._options.interface, self._options.ip)
+
+    def enter(self, node: NodeNumber) -> None:
+        self._places.enter(node)
 
     def links(self, node: NodeNumber) -> UdpLinks:
         counters: Counter[str] = Counter()
-        return UdpLinks(self._air(node, counters), self._wires(node, counters), counters)
+        air, wires = self._air(node, counters), self._wires(node, counters)
+        return UdpLinks(air, wires, counters, lambda: self._places.enter(node))
 
     def _air(self, node: NodeNumber, counters: Counter[str]) -> MulticastAir | None:
         setting, options = self._setting, self._options
-        if self._groups is None or not _has_air(setting, node):
+        if not self._groups or not _has_air(setting, node):
             return None
         default = LOOPBACK_DATAGRAM_BYTES if options.interface == LOOPBACK else DATAGRAM_BYTES
         size, buffer = options.datagram or default, options.receive_buffer
-        return MulticastAir(node, setting.token, self._groups, counters, size, buffer, setting.captured)
+        return MulticastAir(node, setting.token, self._groups[node], counters, size, buffer, setting.captured)
 
     def _wires(self, node: NodeNumber, counters: Counter[str]) -> TcpWires | None:
         setting = self._setting
         if node not in setting.topology.fixed:
             return None
-        assert self._interface is not None
-        return TcpWires(node, setting.token, setting.topology.fixed, self._interface, counters)
+        return TcpWires(node, setting.token, setting.topology.fixed, self._interfaces[node], counters)
 
     def close(self) -> None:
         """Sockets close with the processes that have them."""
+        self._places.close()
 
 
 def _has_air(setting: RunSetting, node: NodeNumber) -> bool:

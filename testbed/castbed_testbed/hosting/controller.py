@@ -11,7 +11,7 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from castbed import errors
 from castbed.errors import CastbedError, ContractError, UnavailableError
@@ -25,7 +25,7 @@ from castbed_testbed.hosting.control import Channel, Counts
 from castbed_testbed.hosting.handshake import CONTROLLER
 from castbed_testbed.hosting.nursery import Nursery
 from castbed_testbed.hosting.process import Birth, Site
-from castbed_testbed.hosting.residents import Process, Resident, home_of, processes_for
+from castbed_testbed.hosting.residents import Process, Resident, home_of, households
 from castbed_testbed.report import HostReport
 from castbed_testbed.schedule import AskNode, BringBack, CrashNode, Happening, MoveNode, RestartNode, TakeAway
 
@@ -46,6 +46,7 @@ class Controller:
         self._effects: Counter[str] = Counter()
         self._counts: dict[tuple[NodeNumber, int], Counts] = {}
         topology = self._plan.topology
+        self._households = households(self._plan)
         self._residents = {n: Resident(n, home_of(topology, n)) for n in topology.numbers()}
         self._processes: set[Process] = set()
         self._clock = Clock()
@@ -110,8 +111,8 @@ class Controller:
     # --- bringing up -------------------------------------------------------------------------------------------------
 
     async def _bring_up(self) -> None:
-        for together in self._shared_out():
-            await self._bear([Birth(resident.number, 0, resident.home, False) for resident in together])
+        for numbers in self._households:
+            await self._bear([Birth(number, 0, self._residents[number].home, False) for number in numbers])
         try:
             async with asyncio.timeout(START_S_MAX):
                 await self._link()
@@ -134,14 +135,6 @@ class Controller:
             self._say(resident, control.Connect(resident.number, earlier))
         for resident in residents:
             await _told(resident.linked)
-
-    def _shared_out(self) -> Iterable[list[Resident]]:
-        """Who lives together: nodes that crash alone, the others in as many processes as the options say."""
-        crash = {happening.node for happening in self._plan.schedule.happenings if isinstance(happening, CrashNode)}
-        calm = [resident for resident in self._residents.values() if resident.number not in crash]
-        shares = getattr(self._plan.transport_options, "processes", None) or processes_for(len(calm))
-        yield from ([self._residents[number]] for number in sorted(crash))
-        yield from (calm[at::shares] for at in range(min(shares, len(calm))))
 
     async def _bear(self, births: list[Birth]) -> Process:
         residents = [self._residents[birth.node] for birth in births]

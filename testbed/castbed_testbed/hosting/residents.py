@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Iterable, Iterator, Sequence
 
+from castbed.errors import ConfigurationError
 from castbed.links import NOWHERE, SHARED_AIR, Cell
 from castbed.topology import Topology
 from castbed.values import NodeNumber
 from castbed_testbed.hosting.control import Channel
+from castbed_testbed.plan import Plan
+from castbed_testbed.schedule import CrashNode
 
 ALONE_MAX = 16  # nodes that have a process each; of more, the kernel would switch between processes most of the time
 SHARED_PROCESSES_MIN = 2
+TOGETHER = "transport.options.together"
 
 
 class Resident:
@@ -54,3 +59,31 @@ def home_of(topology: Topology, number: NodeNumber) -> Cell:
 def processes_for(nodes: int) -> int:
     """How many processes so many nodes share unless somebody says otherwise: one each, or one per core."""
     return nodes if nodes <= ALONE_MAX else max(SHARED_PROCESSES_MIN, len(os.sched_getaffinity(0)))
+
+
+def households(plan: Plan) -> list[list[NodeNumber]]:
+    """Who lives in one process: nodes that crash alone, others as the options say; a mistake there is named."""
+    topology, options = plan.topology, plan.transport_options
+    crash = {happening.node for happening in plan.schedule.happenings if isinstance(happening, CrashNode)}
+    together = list(_named_together(topology, getattr(options, "together", ()), crash))
+    placed = crash.union(*together)
+    calm = [number for number in topology.numbers() if number not in placed]
+    shares = getattr(options, "processes", None) or processes_for(len(calm))
+    shared = (calm[at::shares] for at in range(min(shares, len(calm))))
+    return [*([number] for number in sorted(crash)), *together, *shared]
+
+
+def _named_together(
+    topology: Topology, wanted: Iterable[Sequence[str]], crash: set[NodeNumber]
+) -> Iterator[list[NodeNumber]]:
+    seen: set[str] = set()
+    for names in wanted:
+        for name in names:
+            if not topology.has(name):
+                raise ConfigurationError(TOGETHER, f"there is no node {name!r}")
+            if name in seen:
+                raise ConfigurationError(TOGETHER, f"{name} is named twice")
+            if topology.number(name) in crash:
+                raise ConfigurationError(TOGETHER, f"{name} crashes, and would take the others with it")
+            seen.add(name)
+        yield [topology.number(name) for name in names]

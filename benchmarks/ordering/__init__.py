@@ -1,0 +1,1 @@
+"""The parts of `benchmarks/group.py`: what is compared, where it runs, and how each system is driven."""

@@ -1,0 +1,104 @@
+"""Nodes of `udp` in namespaces that somebody made: they meet on the bridge there, and nowhere else."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyroute2")
+
+from castbed.errors import ConfigurationError, UnavailableError
+from castbed_adapters.netns.devices import WIRE, bring_loopback_up, lay_wires
+from castbed_adapters.netns.spaces import HERE, Space, become_able
+from real_runs import CELLS, CHAT, run_on
+
+if os.geteuid() != 0:
+    pytest.skip("making namespaces in the test's own process needs root", allow_module_level=True)
+try:
+    become_able()
+except UnavailableError as problem:
+    pytest.skip(str(problem), allow_module_level=True)
+
+pytestmark = pytest.mark.netns
+
+
+@pytest.fixture
+def spaces() -> Iterator[list[str]]:
+    """The paths of three namespaces on a bridge."""
+    with ExitStack() as undo:
+        hub, *others = (undo.enter_context(closing(Space())) for _ in range(4))
+        for space in others:
+            bring_loopback_up(space)
+        lay_wires(hub, list(enumerate(others, start=1)))
+        yield [f"/proc/{os.getpid()}/fd/{space.descriptor}" for space in others]
+
+
+def options(spaces: dict[str, str], **more: Any) -> dict[str, Any]:
+    return {"interface": WIRE, "namespaces": spaces, **more}
+
+
+def here() -> str:
+    return os.readlink(HERE)
+
+
+def test_members_in_different_namespaces_hear_each_other(spaces: list[str], tmp_path: Path) -> None:
+    outcome = run_on("udp", CHAT, tmp_path, options(dict(zip("ABC", spaces, strict=True))))
+    assert outcome.failures == []
+    assert outcome.summary["delivered"] == outcome.summary["expected"] > 0
+
+
+def test_wires_reach_from_one_namespace_to_another_also_from_a_shared_process(
+    spaces: list[str], tmp_path: Path
+) -> None:
+    one, two, three = spaces
+    places = {"anna": one, "bert": two, "cora": three, "S1": one, "S2": two, "S3": three, "C1": two, "C2": three}
+    outcome = run_on("udp", CELLS, tmp_path, options({**places, "Q": one}, together=[["S1", "C1", "C2", "Q"]]))
+    assert outcome.failures == []
+    assert outcome.summary["delivered"] == outcome.summary["expected"] > 0
+
+
+def test_a_node_on_another_network_hears_nothing(spaces: list[str], tmp_path: Path) -> None:
+    with closing(Space()) as hub, closing(Space()) as apart:
+        bring_loopback_up(apart)
+        lay_wires(hub, [(9, apart)])
+        places = {"A": spaces[0], "B": spaces[1], "C": f"/proc/{os.getpid()}/fd/{apart.descriptor}"}
+        outcome = run_on("udp", CHAT, tmp_path, options(places))
+    assert outcome.summary["delivered"] < outcome.summary["expected"]
+
+
+def test_the_controller_stays_where_it_was(spaces: list[str], tmp_path: Path) -> None:
+    before = here()
+    run_on("udp", CHAT, tmp_path, options(dict(zip("ABC", spaces, strict=True))))
+    assert here() == before
+
+
+def test_a_namespace_of_nobody_is_refused(spaces: list[str], tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"^transport\.options\.namespaces\.D: there is no node 'D'$"):
+        run_on("udp", CHAT, tmp_path, options({"D": spaces[0]}))
+
+
+def test_a_namespace_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"namespaces\.A: there is no namespace 'no-such'"):
+        run_on("udp", CHAT, tmp_path, options({"A": "no-such"}))
+
+
+def test_an_interface_that_a_namespace_lacks_is_refused_before_the_run(spaces: list[str], tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"^transport\.options\.interface: there is no interface 'wire9'"):
+        run_on("udp", CHAT, tmp_path, options(dict(zip("ABC", spaces, strict=True)), interface="wire9"))
+
+
+def test_who_may_not_enter_is_told_what_is_needed(
+    spaces: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_descriptor: int) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr("castbed_adapters.netns.spaces.enter_namespace", refused)
+    with pytest.raises(UnavailableError, match="only root may enter network namespaces"):
+        run_on("udp", CHAT, tmp_path, options({"A": spaces[0]}))
