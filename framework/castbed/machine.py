@@ -287,7 +287,8 @@ class Machine:
     def _tell_time(self, now: int) -> None:
         for part in self._parts.values():
             part.now = now
-            part._tell_time(now)
+            if part._parts:
+                part._tell_time(now)
 
     def _share(self, collected: list[Action]) -> None:
         self._actions = collected

@@ -240,7 +240,7 @@ def test_a_new_leader_far_behind_gets_a_snapshot_with_a_vote() -> None:
 
 def test_a_log_that_cannot_be_continued_leaves_the_old_one_in_force() -> None:
     """A member that heard of a view but has not got its log must not pass for one that has, nor forget what it had."""
-    world = with_entries(1)
+    world = with_entries(1, size=5)
     world.propose(1, b"kept")
     world.deliver(1, 3)
     log = world.log(3)

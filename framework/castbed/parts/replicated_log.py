@@ -6,6 +6,9 @@ to the next view together and carry over every entry that may be committed (sect
 nothing and says nothing, until enough others, the leader among them, have told it everything (section 4.3). So nothing
 is ever written to stable storage, and a majority of members must be up and recovered at any time.
 
+Where two members are a majority, a follower that has an entry knows two that do, the leader and itself: it need not be
+told that the entry is committed. With more members it is told at once, if no next entry tells it.
+
 A member is in one of three states; only these methods leave one: `_follow` and `_lead` to NORMAL, `_leave` to CHANGING.
 """
 
@@ -81,8 +84,9 @@ class ReplicatedLog(LogMember):
             return
         if packet.op == journal.last + 1:
             journal.append(packet.payload)
-        self.send(sender, PrepareOk(packet.view, journal.last))
-        self._commit(packet.committed)
+        here = journal.last
+        self._commit(packet.op if self._two_are_enough else packet.committed)  # first: somebody waits for the entry
+        self.send(sender, PrepareOk(packet.view, here))
 
     @on(PrepareOk)
     def prepare_ok(self, packet: PrepareOk, sender: NodeNumber) -> None:
@@ -95,7 +99,8 @@ class ReplicatedLog(LogMember):
         if packet.op > self._acknowledged[sender]:
             self._acknowledged[sender] = packet.op
             self._commit(sorted(self._acknowledged.values(), reverse=True)[self._majority - 2])
-            if self._told_committed < self._journal.committed:  # nothing was proposed meanwhile that said so
+            untold = self._told_committed < self._journal.committed  # nothing was proposed meanwhile that said so
+            if untold and not self._two_are_enough:
                 self._say_committed()
 
     @on(Commit)
@@ -277,7 +282,7 @@ class ReplicatedLog(LogMember):
         self._told.clear()
         self._wait_for_leader()
         self.send(self.leader, PrepareOk(view, self._journal.last))
-        self._commit(log.committed)
+        self._commit(log.last if self._two_are_enough else log.committed)
         if before != (self.view, self.status):
             self.changed()
 

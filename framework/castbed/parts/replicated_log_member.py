@@ -90,6 +90,7 @@ class LogMember(Machine):
         self._members: tuple[NodeNumber, ...] = options.members
         self._others = tuple(member for member in options.members if member != self.me)
         self._majority = len(options.members) // 2 + 1
+        self._two_are_enough = self._majority == 2
         self._journal = Journal(options.retained)
         self._applying = False
         self._normal_view = 0
@@ -109,11 +110,11 @@ class LogMember(Machine):
     @property
     def leader(self) -> NodeNumber:
         """Of the current view, as far as known here."""
-        return self._leader_of(self.view)
+        return self._members[self.view % len(self._members)]
 
     @property
     def is_leader(self) -> bool:
-        return self.status is Status.NORMAL and self.leader == self.me
+        return self.status is Status.NORMAL and self._members[self.view % len(self._members)] == self.me
 
     @property
     def committed(self) -> int:
