@@ -9,6 +9,7 @@ from castbed import ByteSize, Duration
 MILLISECOND = 10**6
 WINDOW_MAX = 1024  # requests on their way of one host; more would fill the queue of its transmitter only
 BATCH_MAX = 1024
+BUNDLE_BYTES_MAX = 60_000  # of one bundle, which with its numbers has to fit a datagram
 KIBIBYTE = 1024
 
 
@@ -35,6 +36,8 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Messages that answer one report at most ..."""
     batch_bytes: ByteSize = ByteSize(64 * KIBIBYTE)
     """... and how many bytes, but always one message."""
+    bundle_bytes: ByteSize = ByteSize(1200)
+    """Of messages that wait until the window opens, how many bytes go as one request."""
     queue_max: int = 1024
     """Requests that a host keeps until they are acknowledged; it refuses more."""
     reorder_max: int = 1024
@@ -62,6 +65,8 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"`window` has to be from 1 to {WINDOW_MAX}")
         if not 1 <= self.batch <= BATCH_MAX:
             raise ValueError(f"`batch` has to be from 1 to {BATCH_MAX}")
+        if not 1 <= self.bundle_bytes <= BUNDLE_BYTES_MAX:
+            raise ValueError(f"`bundle_bytes` has to be from 1 to {BUNDLE_BYTES_MAX}")
         if min(self.batch_bytes, self.queue_max, self.reorder_max, self.buffer_max, self.buffer_bytes_max) < 1:
             raise ValueError("limits must be positive")
         if self.retained < 1:

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from castbed import Mid, PeerError
-from castbed_plugins.eomp.repaired.entries import Expelled, Joined, Left, Requested, decoded, encoded
+from castbed import Message, Mid, PeerError
+from castbed_plugins.eomp.repaired.bundles import bundled
+from castbed_plugins.eomp.repaired.entries import (
+    Entries,
+    Expelled,
+    Joined,
+    Left,
+    Requested,
+    RequestedBundle,
+    decoded,
+    encoded,
+)
 from castbed_plugins.eomp.repaired.ledger import CHUNK_BYTES, Ledger, chosen
-from castbed_plugins.eomp.repaired.packets import Numbered
+from castbed_plugins.eomp.repaired.packets import BundleNumbered, Numbered
 from castbed_plugins.eomp.repaired.shelf import Shelf
 
 G, A, B = 1, 11, 12
@@ -17,7 +27,16 @@ def request(number: int, life: int = 0, sender: int = A, group: int = G, payload
     return Requested(group, Mid(sender, number, life), payload, None)
 
 
-def numbers(ledger: Ledger, *entries: Requested) -> list[int | None]:
+def bundle(first: int, last: int, life: int = 0, sender: int = A, group: int = G) -> RequestedBundle:
+    """The requests from `first` to `last`, each of which says its number; the odd ones answer something."""
+    mids = [Mid(sender, number, life) for number in range(first, last + 1)]
+    parents = (Mid(B, number) if number % 2 else None for number in range(first, last + 1))
+    return RequestedBundle(
+        *bundled([Message(mid, group, b"%d" % mid.seqno, parent) for mid, parent in zip(mids, parents, strict=True)])
+    )
+
+
+def numbers(ledger: Ledger, *entries: Requested | RequestedBundle) -> list[int | None]:
     given = (ledger.apply(entry) for entry in entries)
     return [None if message is None else message.seq for message in given]
 
@@ -34,6 +53,38 @@ def test_a_later_life_begins_with_its_first_request_and_ends_the_earlier_one() -
     ledger = Ledger({G: (A,)})
     assert numbers(ledger, request(1), request(2, life=2), request(1, life=2), request(2)) == [1, None, 2, None]
     assert ledger.is_old(Mid(A, 9, 1))
+
+
+def test_a_bundle_gets_consecutive_numbers_and_what_is_numbered_of_it_keeps_its_own() -> None:
+    ledger = Ledger({G: (A, B)})
+    assert numbers(ledger, bundle(1, 4), request(5), bundle(1, 4), bundle(7, 9)) == [1, 5, None, None]
+    rest = ledger.apply(bundle(3, 8))
+    assert isinstance(rest, BundleNumbered)
+    assert (rest.seq, rest.number, rest.last) == (6, 6, Mid(A, 8))
+    assert [(m.mid.seqno, m.payload, m.parent) for m in rest.messages()] == [
+        (6, b"6", None),
+        (7, b"7", Mid(B, 7)),
+        (8, b"8", None),
+    ]
+    assert numbers(ledger, request(1, sender=B), bundle(1, 2, life=3)) == [9, 10]
+    assert ledger.number == 11
+    assert ledger.is_old(Mid(A, 2, 3))
+
+
+def test_a_bundle_leaves_its_shelf_as_a_whole_and_is_lacked_as_a_whole() -> None:
+    ledger = Ledger({G: (A, B)})
+    numbers(ledger, bundle(1, 3), request(4), bundle(5, 6))
+    shelf = ledger.shelf(G)
+    assert (len(shelf), shelf.bytes) == (6, 6)
+    assert [packet.seq for packet in shelf.lacked(0, 6, [(4, 4)])] == [1, 5]
+    assert [packet.seq for packet in shelf.lacked(2, 5, ())] == [1, 4, 5]
+    shelf.acknowledge(A, 6)
+    shelf.acknowledge(B, 2)
+    shelf.release()
+    assert (len(shelf), shelf.slowest()) == (6, [B])
+    shelf.acknowledge(B, 4)
+    shelf.release()
+    assert (len(shelf), shelf.bytes, sorted(shelf.kept)) == (2, 2, [5])
 
 
 def test_every_group_counts_for_itself_and_a_message_says_what_the_others_had_before() -> None:
@@ -117,6 +168,7 @@ def test_a_batch_has_at_least_one_message_and_says_whether_there_are_more() -> N
 def test_a_snapshot_holds_all_and_comes_in_pieces() -> None:
     ledger = Ledger({G: (A, B), 2: (A,)})
     numbers(ledger, *(request(number, payload=bytes(40_000)) for number in range(1, 6)), request(1, 3, B, 2))
+    ledger.apply(bundle(2, 4, 3, B, 2))
     ledger.apply(Left(2, A, (0, 1)))
     ledger.shelf(G).acknowledge(A, 4)
     chunks = ledger.snapshot()
@@ -136,8 +188,10 @@ def test_a_snapshot_that_is_none_is_the_mistake_of_who_sent_it() -> None:
     assert ledger.member(G, A) is not None
 
 
-@pytest.mark.parametrize("entry", [request(1), Joined(G, A, (1, 2)), Left(G, A, (1, 3)), Expelled(G, A, (1, 2))])
-def test_entries_survive_the_wire(entry: Requested | Joined | Left | Expelled) -> None:
+@pytest.mark.parametrize(
+    "entry", [request(1), bundle(3, 5), Joined(G, A, (1, 2)), Left(G, A, (1, 3)), Expelled(G, A, (1, 2))]
+)
+def test_entries_survive_the_wire(entry: Entries) -> None:
     assert decoded(encoded(entry)) == entry
 
 

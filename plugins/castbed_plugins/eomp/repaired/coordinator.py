@@ -13,28 +13,32 @@ from castbed import Context, Group, Mid, NodeNumber, on
 from castbed.parts.replicated_log import Status
 from castbed_plugins.eomp.coordinator import BUFFER
 from castbed_plugins.eomp.options import Options
-from castbed_plugins.eomp.packets import SyncAck, content
+from castbed_plugins.eomp.packets import SyncAck
+from castbed_plugins.eomp.repaired.bundles import last_of
 from castbed_plugins.eomp.repaired.core import CoreNode
-from castbed_plugins.eomp.repaired.entries import Entries, Requested, membership_change
+from castbed_plugins.eomp.repaired.entries import Entries, Requested, RequestedBundle, membership_change
 from castbed_plugins.eomp.repaired.ledger import chosen
 from castbed_plugins.eomp.repaired.packets import (
     Admitted,
     Adopt,
     Adopted,
+    AnyNumbered,
+    AnyRequest,
     Ask,
     Beat,
+    BundleRequest,
     Dismissed,
-    Numbered,
     Release,
-    Repeat,
     ReportFrom,
     Request,
     Stint,
     Taken,
+    repeated,
 )
-from castbed_plugins.eomp.vectors import packed
+from castbed_plugins.eomp.vectors import Vector, packed
 
 T_BEAT = "T_BEAT"
+TOLD_SHARE = 8  # a report of an eighth of what is kept of a group is told at once
 REPORTS_MAX = 1000  # in one SYNCACK, so that it fits a frame with dozens of groups
 
 
@@ -47,7 +51,8 @@ class RepairedCoordinator(CoreNode):
         self.stations: tuple[NodeNumber, ...] = self.own
         self.routes: dict[NodeNumber, NodeNumber] = {}
         self.waiting: dict[NodeNumber, Mid] = {}
-        self.dirty: dict[NodeNumber, tuple[tuple[Group, int], ...]] = {}
+        self.dirty: dict[NodeNumber, Vector] = {}
+        self.told: dict[NodeNumber, int] = {}
 
     def started(self) -> None:
         super().started()
@@ -55,13 +60,13 @@ class RepairedCoordinator(CoreNode):
 
     # --- requests ----------------------------------------------------------------------------------------------------
 
-    @on(Request)
-    def requested(self, packet: Request, sender: NodeNumber) -> None:
+    @on(Request, BundleRequest)
+    def requested(self, packet: AnyRequest, sender: NodeNumber) -> None:
         """C-1: a repeated request is acknowledged at once, a new one when it has its number."""
         if sender in self.others:
             self._propose_request(packet)
             return
-        mid = packet.mid
+        mid = last_of(packet)
         self._check_host(mid.sender)
         self.routes[mid.sender] = sender
         if self.ledger.is_old(mid):
@@ -72,30 +77,31 @@ class RepairedCoordinator(CoreNode):
             self.waiting[mid.sender] = mid
         self._to_leader(packet)
 
-    def _to_leader(self, packet: Request | Ask) -> None:
+    def _to_leader(self, packet: AnyRequest | Ask) -> None:
         if self.log.leader != self.me:
             self.send(self.log.leader, packet)
-        elif isinstance(packet, Request):
-            self._propose_request(packet)
-        else:
+        elif isinstance(packet, Ask):
             self._propose(membership_change(packet.group, packet.host, packet.stint, packet.joins))
+        else:
+            self._propose_request(packet)
 
-    def _applied(self, entry: Entries, message: Numbered | None) -> None:
+    def _applied(self, entry: Entries, messages: AnyNumbered | None) -> None:
         """C-3: pass it on to the stations, and answer the host if it asked here."""
-        if message is not None:
-            self.multicast(self.stations, message)
+        if messages is not None:
+            self.multicast(self.stations, messages)
             self._gauge_buffer()
-        if isinstance(entry, Requested):
-            self._acknowledge(entry.mid)
+        if isinstance(entry, Requested | RequestedBundle):
+            self._acknowledge(entry.last, messages)
         else:
             self._answer(entry.group, entry.host, entry.stint)
 
-    def _acknowledge(self, mid: Mid) -> None:
-        """Whoever waits here for this request or a later one is told, as long as requests come in their order."""
+    def _acknowledge(self, mid: Mid, messages: AnyNumbered | None) -> None:
+        """Whoever waits here for this request or a later one is told, unless it hears the messages themselves."""
         asked = self.waiting.get(mid.sender)
         if asked is None or not self.ledger.is_old(mid):
             return
-        self.send(self.routes[mid.sender], Taken(mid))
+        if messages is None or self.ledger.member(messages.group, mid.sender) is None:
+            self.send(self.routes[mid.sender], Taken(mid))
         if self.ledger.is_old(asked):
             del self.waiting[mid.sender]
 
@@ -135,6 +141,8 @@ class RepairedCoordinator(CoreNode):
         self.routes[host] = station
         self.dirty[host] = packet.last
         self._heard(host, packet.last)
+        if (_total(packet.last) - self.told.get(host, 0)) * TOLD_SHARE > self.options.buffer_max:
+            self._tell_reports()
         self._forget_earlier_stays(host, packet.memory)
         for group, _ in packet.last:
             if self.ledger.member(group, host) is None:
@@ -142,9 +150,9 @@ class RepairedCoordinator(CoreNode):
         batch, more = chosen(self._lacked(packet), self.options.batch, self.options.batch_bytes)
         for message in batch:
             last_of_batch = more and message is batch[-1]
-            self.send(station, _repeated(message, host, last_of_batch))
+            self.send(station, repeated(message, host, last_of_batch))
 
-    def _lacked(self, packet: ReportFrom) -> Iterator[Numbered]:
+    def _lacked(self, packet: ReportFrom) -> Iterator[AnyNumbered]:
         sent = dict(packet.upto)
         for group, last in packet.last:
             if last < sent.get(group, 0) and self.ledger.member(group, packet.host) is not None:
@@ -167,11 +175,12 @@ class RepairedCoordinator(CoreNode):
             self._gauge_buffer()
 
     def _gauge_buffer(self) -> None:
-        self.gauge(BUFFER, sum(len(shelf.kept) for shelf in self.ledger.shelves.values()))
+        self.gauge(BUFFER, sum(map(len, self.ledger.shelves.values())))
 
     def _tell_reports(self) -> None:
-        """C-9: what hosts reported here since the last time."""
+        """C-9: what hosts reported here since the last time; in turns, or when it makes much room."""
         reports = sorted(self.dirty.items())
+        self.told.update((host, _total(last)) for host, last in reports)
         for at in range(0, len(reports), REPORTS_MAX):
             self.multicast(self.others, SyncAck(tuple(reports[at : at + REPORTS_MAX])))
         self.dirty.clear()
@@ -197,7 +206,7 @@ class RepairedCoordinator(CoreNode):
                 self.send(station, message)
         self.send(station, Adopted(packed(self.ledger.sent()), self.ledger.served()))
 
-    def _after(self, group: Group, sent: int) -> Iterator[Numbered]:
+    def _after(self, group: Group, sent: int) -> Iterator[AnyNumbered]:
         shelf = self.ledger.shelves.get(group)
         return iter(()) if shelf is None else shelf.lacked(sent, shelf.sent, ())
 
@@ -207,5 +216,5 @@ class RepairedCoordinator(CoreNode):
             self.stations = tuple(served for served in self.stations if served != station)
 
 
-def _repeated(message: Numbered, host: NodeNumber, more: bool) -> Repeat:
-    return Repeat(*content(message.message), message.seq, message.number, message.before, host, more)
+def _total(last: Vector) -> int:
+    return sum(number for _, number in last)

@@ -13,9 +13,18 @@ from castbed import Context, Group, Machine, NodeNumber, PeerError, on
 from castbed.parts import LogOptions, ReplicatedLog
 from castbed_plugins.eomp.options import Options
 from castbed_plugins.eomp.packets import SyncAck
-from castbed_plugins.eomp.repaired.entries import Entries, Expelled, Requested, decoded, encoded, membership_change
+from castbed_plugins.eomp.repaired.bundles import Bundle, check_bundle, contents, first_of, last_of
+from castbed_plugins.eomp.repaired.entries import (
+    Entries,
+    Expelled,
+    Requested,
+    RequestedBundle,
+    decoded,
+    encoded,
+    membership_change,
+)
 from castbed_plugins.eomp.repaired.ledger import NEVER, Ledger
-from castbed_plugins.eomp.repaired.packets import Ask, Numbered, Request, Stint
+from castbed_plugins.eomp.repaired.packets import AnyNumbered, AnyRequest, Ask, BundleRequest, Request, Stint
 from castbed_plugins.eomp.repaired.shelf import Shelf
 from castbed_plugins.eomp.vectors import Vector
 
@@ -35,7 +44,7 @@ class CoreNode(Machine):
         self.hosts = frozenset(topology.numbers("host"))
         self.ledger = Ledger(topology.groups)
         self.proposed: dict[NodeNumber, Stint] = {}
-        self.early: dict[NodeNumber, dict[int, Request]] = {}
+        self.early: dict[NodeNumber, dict[int, AnyRequest]] = {}
         self.heard_at: dict[NodeNumber, int] = {}
         self.log = self.part("log", ReplicatedLog, LogOptions(core, options.beat, options.patience, options.retained))
         self.log.apply = self._apply
@@ -49,8 +58,8 @@ class CoreNode(Machine):
 
     # --- proposing ---------------------------------------------------------------------------------------------------
 
-    @on(Request)
-    def requested(self, packet: Request, sender: NodeNumber) -> None:
+    @on(Request, BundleRequest)
+    def requested(self, packet: AnyRequest, sender: NodeNumber) -> None:
         """From another node of the core, which takes this one for the leader."""
         self._check_core(sender)
         self._propose_request(packet)
@@ -62,32 +71,40 @@ class CoreNode(Machine):
         self._check_host(packet.host)
         self._propose(membership_change(packet.group, packet.host, packet.stint, packet.joins))
 
-    def _propose_request(self, packet: Request) -> None:
+    def _propose_request(self, packet: AnyRequest) -> None:
         """Each host's requests in their order, each once; one that comes early waits for those before it."""
-        host = packet.mid.sender
+        first, end = first_of(packet), last_of(packet).seqno
+        host = first.sender
         self._check_host(host)
+        if isinstance(packet, Bundle):
+            check_bundle(packet)
         if not self.log.is_leader:
             return
         early = self.early.setdefault(host, {})
         life, last = max(self.proposed.get(host, NEVER), self.ledger.taken.get(host, NEVER))
-        if packet.mid.incarnation > life:
-            life, last = packet.mid.incarnation, 0
+        if first.incarnation > life:
+            life, last = first.incarnation, 0
             early.clear()
-        if packet.mid.incarnation == life and last < packet.mid.seqno <= last + self.options.window:
-            early[packet.mid.seqno] = packet
-            while (following := early.pop(last + 1, None)) is not None and self._is_proposed(following):
-                last += 1
+        if first.incarnation != life or end <= last:
+            return
+        if first.seqno == last + 1 and not early:
+            self._is_proposed(packet)
+        elif first.seqno <= last + 1 or len(early) < self.options.window:
+            early[first.seqno] = packet
+            while (following := _next_of(early, last)) is not None and self._is_proposed(following):
+                last = last_of(following).seqno
 
-    def _is_proposed(self, packet: Request) -> bool:
+    def _is_proposed(self, packet: AnyRequest) -> bool:
         """None for a group whose buffers are full: its senders have to repeat it until they are not."""
-        mid, shelf = packet.mid, self.ledger.shelves.get(packet.group)
+        shelf = self.ledger.shelves.get(packet.group)
         if shelf is not None and self._is_full(shelf):
             shelf.release()
             if self._is_full(shelf):
                 return False
-        if not self._propose(Requested(packet.group, mid, packet.payload, packet.parent)):
+        if not self._propose(_entry(packet)):
             return False
-        self.proposed[mid.sender] = mid.incarnation, mid.seqno
+        last = last_of(packet)
+        self.proposed[last.sender] = last.incarnation, last.seqno
         return True
 
     def _propose(self, entry: Entries) -> bool:
@@ -106,8 +123,8 @@ class CoreNode(Machine):
         if entry is not None:
             self._applied(entry, self.ledger.apply(entry))
 
-    def _applied(self, entry: Entries, message: Numbered | None) -> None:
-        """The entry counts; `message` is set if it gave a message its number."""
+    def _applied(self, entry: Entries, messages: AnyNumbered | None) -> None:
+        """The entry counts; `messages` is set if it gave messages their numbers."""
 
     # --- what hosts have ---------------------------------------------------------------------------------------------
 
@@ -135,7 +152,7 @@ class CoreNode(Machine):
         self.set_timer(T_SYNC, self.options.sync_period)
 
     def _is_full(self, shelf: Shelf) -> bool:
-        return len(shelf.kept) >= self.options.buffer_max or shelf.bytes >= self.options.buffer_bytes_max
+        return len(shelf) >= self.options.buffer_max or shelf.bytes >= self.options.buffer_bytes_max
 
     def _expel(self, group: Group, shelf: Shelf) -> None:
         """Whoever keeps a full buffer full, and has been silent for long."""
@@ -153,3 +170,20 @@ class CoreNode(Machine):
     def _check_host(self, host: NodeNumber) -> None:
         if host not in self.hosts:
             raise PeerError(f"node {host} is no host")
+
+
+def _entry(packet: AnyRequest) -> Requested | RequestedBundle:
+    if isinstance(packet, BundleRequest):
+        return RequestedBundle(*contents(packet))
+    return Requested(packet.group, packet.mid, packet.payload, packet.parent)
+
+
+def _next_of(early: dict[int, AnyRequest], last: int) -> AnyRequest | None:
+    """The request with the message after `last`; of a host that made its bundles anew it may begin before that."""
+    for seqno in sorted(early) if early else ():
+        if seqno > last + 1:
+            return None
+        packet = early.pop(seqno)
+        if last_of(packet).seqno > last:
+            return packet
+    return None

@@ -5,13 +5,10 @@ Every node of the core applies the same entries in the same order. Bytes that ar
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import msgspec
 
 from castbed import Group, Mid, NodeNumber
-
-Natural = Annotated[int, msgspec.Meta(ge=0)]
+from castbed_plugins.eomp.repaired.bundles import Natural, Parents, Sizes
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -25,6 +22,10 @@ class Requested(Entry, frozen=True, tag=1):
     mid: Mid
     payload: bytes
     parent: Mid | None
+
+    @property
+    def last(self) -> Mid:
+        return self.mid
 
 
 class Joined(Entry, frozen=True, tag=2):
@@ -51,7 +52,22 @@ class Expelled(Entry, frozen=True, tag=4):
     stint: tuple[Natural, Natural]
 
 
-Entries = Requested | Joined | Left | Expelled
+class RequestedBundle(Entry, frozen=True, tag=5):
+    """Messages that get the next numbers of their group, those of them that are not numbered yet."""
+
+    group: Natural
+    first: Mid
+    payload: bytes
+    sizes: Sizes
+    parents: Parents
+
+    @property
+    def last(self) -> Mid:
+        first = self.first
+        return Mid(first.sender, first.seqno + len(self.sizes) - 1, first.incarnation)
+
+
+Entries = Requested | RequestedBundle | Joined | Left | Expelled
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Entries)

@@ -9,18 +9,31 @@ from __future__ import annotations
 from typing import Any
 
 from castbed import NOBODY, Context, Message, Mid, NodeNumber, on
-from castbed.actions import Deliver, Persist
+from castbed.actions import Accept, Deliver, Persist
 from castbed_plugins.eomp.host import RADIO_DUPLICATE
 from castbed_plugins.eomp.options import Options
-from castbed_plugins.eomp.packets import content
+from castbed_plugins.eomp.repaired.bundles import count_of, first_of, last_of, messages_of
 from castbed_plugins.eomp.repaired.outbox import Outbox
-from castbed_plugins.eomp.repaired.packets import Enter, Entered, Numbered, Repeat, Report, Request, Taken
+from castbed_plugins.eomp.repaired.packets import (
+    AnyNumbered,
+    AnyRepeat,
+    BundleNumbered,
+    BundleRepeat,
+    Enter,
+    Entered,
+    Numbered,
+    Repeat,
+    Report,
+    Taken,
+)
 from castbed_plugins.eomp.repaired.stays import Stays
 from castbed_plugins.eomp.repaired.timing import Patience
+from castbed_plugins.eomp.vectors import Vector
 
 T_REQ, T_GREET, T_NACK, T_GAP = "T_REQ", "T_GREET", "T_NACK", "T_GAP"
 PAYLOAD_BYTES_MAX = 190_000  # an entry of the log holds 200 000
 OUT_OF_WINDOW = "out_of_window"
+REPORTED_SHARE = 4  # a host that took a fourth of what the core keeps of a group says so
 NOT_MINE = -2  # no number follows it
 
 
@@ -34,10 +47,12 @@ class RepairedHost(Stays):
         super().__init__(context, options)
         self.my_mss: NodeNumber = NOBODY
         self.greeting = False
-        self.outbox = Outbox(_kept_requests(context), options.window)
+        self.outbox = Outbox(_kept_requests(context), options.window, options.bundle_bytes)
         self.chasing = False
         self.numbered_requests = 0
+        self.life = context.incarnation
         self.reported_at = -1
+        self.unreported = self.unreported_bytes = 0
         self.sent_at: dict[Mid, int] = {}
         waits = (options.request_timeout, options.greet_timeout, options.request_timeout)
         patiences = (Patience(wait, options.nack_period, context) for wait in waits)
@@ -60,29 +75,32 @@ class RepairedHost(Stays):
             self.refuse(message, f"{len(self.outbox)} messages wait already")
         else:
             self._queue(message)
-            self._start_requests()
+            if self.outbox.is_open:
+                self._start_requests()
 
     def _queue(self, message: Message) -> None:
         """Kept before the application is told that it is."""
-        self.numbered_requests += 1
-        mid = Mid(self.me, self.numbered_requests, self.context.incarnation)
-        self.persist(_request_key(mid), (message.group, message.payload, message.parent))
-        self.outbox.add(self.accept(message, mid))
+        self.numbered_requests = number = self.numbered_requests + 1
+        group, payload, parent = message.group, message.payload, message.parent
+        accepted = Message(Mid(self.me, number, self.life), group, payload, parent)
+        self.persist(_request_key(self.life, number), (group, payload, parent))
+        self._actions.append(Accept(accepted))
+        self.outbox.add(accepted)
 
     def _start_requests(self) -> None:
         """As many as the window allows; the timer belongs to all that are on their way."""
         idle = not self.outbox.on_the_way
-        for message in self.outbox.start():
-            self.sent_at[message.mid] = self.now
-            self._send(Request(*content(message)))
+        for request in self.outbox.start():
+            self.sent_at[last_of(request)] = self.now
+            self._send(request)
         if idle and self.outbox.on_the_way:
             self.set_timer(T_REQ, self.requesting.wait(), when_sent=True)
 
     def _repeat_requests(self) -> None:
         """MH-2: all that are on their way, in their order, because the core takes no other; no answer tells a time."""
         if self.outbox.on_the_way and self.cell != NOBODY:
-            for message in self.outbox.on_the_way:
-                self._send(Request(*content(message)))
+            for request in self.outbox.on_the_way:
+                self._send(request)
             self.sent_at.clear()
             self.set_timer(T_REQ, self.requesting.wait(), when_sent=True)
 
@@ -97,9 +115,9 @@ class RepairedHost(Stays):
         ended = list(self.outbox.taken(mid))
         if not ended:
             return
-        for message in ended:
-            self.persist(_request_key(message.mid), None)
-        times = [self.sent_at.pop(message.mid, -1) for message in ended]
+        for request in ended:
+            self._forget_requests(first_of(request), last_of(request))
+        times = [self.sent_at.pop(last_of(request), -1) for request in ended]
         if times[-1] >= 0:
             self.requesting.answered(self.now - times[-1])
         else:
@@ -108,6 +126,10 @@ class RepairedHost(Stays):
         if self.outbox.on_the_way:
             self.set_timer(T_REQ, self.requesting.wait(), when_sent=True)
         self._start_requests()
+
+    def _forget_requests(self, first: Mid, last: Mid) -> None:
+        start = self.context.prefix + _request_key(first.incarnation, "")
+        self._actions += [Persist(f"{start}{number}", None) for number in range(first.seqno, last.seqno + 1)]
 
     # --- cells -------------------------------------------------------------------------------------------------------
 
@@ -153,13 +175,27 @@ class RepairedHost(Stays):
             inbox.last[group], inbox.position = seq, number
             deliver = Deliver(Message(mid, group, packet.payload, packet.parent))
             self._actions += (Persist(self.places[group], (seq, number)), deliver)
+            self._count(1, packet.payload)
             if mid.sender == self.me:
                 self._end_requests(mid)
         elif group in inbox.last:
             self._take(packet)
 
-    @on(Repeat)
-    def repeated(self, packet: Repeat, _station: NodeNumber) -> None:
+    @on(BundleNumbered)
+    def bundle_numbered(self, packet: BundleNumbered, _station: NodeNumber) -> None:
+        """MH-7 for several: the place is kept once."""
+        inbox, group, seq, number = self.inbox, packet.group, packet.seq, packet.number
+        if number == inbox.position + 1 and seq == inbox.last.get(group, NOT_MINE) + 1 and not inbox.waiting:
+            behind_first = len(packet.sizes) - 1
+            inbox.last[group], inbox.position = seq + behind_first, number + behind_first
+            self._deliver(packet)
+            if packet.first.sender == self.me:
+                self._end_requests(packet.last)
+        elif group in inbox.last:
+            self._take(packet)
+
+    @on(Repeat, BundleRepeat)
+    def repeated(self, packet: AnyRepeat, _station: NodeNumber) -> None:
         """MH-8; while a batch comes nothing is asked for, and at its end the next one, if that was not all."""
         if packet.group not in self.inbox.last or packet.host != self.me:
             return
@@ -172,26 +208,41 @@ class RepairedHost(Stays):
         if packet.more or self.chasing:
             self._chase_on()
 
-    def _take(self, packet: Numbered | Repeat) -> None:
+    def _take(self, packet: AnyNumbered | AnyRepeat) -> None:
         """Drop what is here, deliver what is next and what it lets go, hold what is early and ask for the rest."""
         inbox = self.inbox
-        if packet.mid.sender == self.me:
-            self._end_requests(packet.mid)
+        first = first_of(packet)
+        if first.sender == self.me:
+            self._end_requests(last_of(packet))
         if inbox.has(packet):
-            self.note(RADIO_DUPLICATE, packet.mid, packet.group)
+            self.note(RADIO_DUPLICATE, first, packet.group)
             return
         kept = inbox.keep(packet)
         for ready in inbox.next_ones():
             self._deliver(ready)
         if not kept:
-            self.note(OUT_OF_WINDOW, packet.mid, packet.group)
+            self.note(OUT_OF_WINDOW, first, packet.group)
         elif packet.seq > inbox.last[packet.group] and packet.number > inbox.position:
-            self.hold(packet.message, ())
+            for message in messages_of(packet):
+                self.hold(message, ())
         self._chase()
 
-    def _deliver(self, packet: Numbered | Repeat) -> None:
-        self._keep_place(packet.group, packet.seq, packet.number)
-        self.deliver(packet.message)
+    def _deliver(self, packet: AnyNumbered | AnyRepeat) -> None:
+        count = count_of(packet)
+        self._keep_place(packet.group, packet.seq + count - 1, packet.number + count - 1)
+        self._actions += map(Deliver, messages_of(packet))
+        self._count(count, packet.payload)
+
+    def _count(self, messages: int, payload: bytes) -> None:
+        """The core keeps all of it until it hears that it is here: not so much that no room is left."""
+        self.unreported += messages
+        self.unreported_bytes += len(payload)
+        options = self.options
+        if (
+            self.unreported * REPORTED_SHARE > options.buffer_max
+            or self.unreported_bytes * REPORTED_SHARE > options.buffer_bytes_max
+        ):
+            self._send_report(self.inbox.vector())
 
     # --- reports -----------------------------------------------------------------------------------------------------
 
@@ -222,12 +273,16 @@ class RepairedHost(Stays):
     def _report(self) -> None:
         """Ask for what was heard of."""
         self.reported_at = self.now
-        self._send(Report(self.inbox.vector(), self.inbox.ranges(), self.memory, self.inbox.lacking()))
+        self._send_report(self.inbox.lacking())
 
     def _report_all(self) -> None:
         """Ask for whatever there is: the cause of a gap may be a message that was not heard of."""
         self.reported_at = -1
-        self._send(Report(self.inbox.vector(), self.inbox.ranges(), self.memory, ()))
+        self._send_report(())
+
+    def _send_report(self, upto: Vector) -> None:
+        self.unreported = self.unreported_bytes = 0
+        self._send(Report(self.inbox.vector(), self.inbox.ranges(), self.memory, upto))
 
     def _report_in_turn(self) -> None:
         """MH-9: gap or no gap, for the report is an acknowledgement too; who waits for an answer has just reported."""
@@ -260,8 +315,8 @@ class RepairedHost(Stays):
             self._ask_again(timer[1])
 
 
-def _request_key(mid: Mid) -> str:
-    return f"request/{mid.incarnation}/{mid.seqno}"
+def _request_key(life: int, number: int | str) -> str:
+    return f"request/{life}/{number}"
 
 
 def _kept_requests(context: Context) -> list[Message]:

@@ -3,6 +3,8 @@
 Messages of a group are delivered without gaps in the order of `seq`, and those of all groups together in the order of
 `number`: one waits until everything that the host's other groups had `before` it is delivered. What a group that was
 joined meanwhile had before the last delivery is passed over: it was sent before the host was a member.
+
+A bundle waits, and goes, as one: `seq` and `number` are those of its first message.
 """
 
 from __future__ import annotations
@@ -10,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from castbed import Group
-from castbed_plugins.eomp.repaired.packets import Numbered, Ranges, Repeat
+from castbed_plugins.eomp.repaired.bundles import count_of
+from castbed_plugins.eomp.repaired.packets import AnyNumbered, AnyRepeat, Ranges
 from castbed_plugins.eomp.vectors import Vector, packed
 
 RANGES_MAX = 32  # of early numbers in a report; what lies behind them is repeated needlessly at worst
@@ -21,7 +24,7 @@ class Inbox:
 
     def __init__(self, ahead_max: int) -> None:
         self.last: dict[Group, int] = {}
-        self.early: dict[Group, dict[int, Numbered | Repeat]] = {}
+        self.early: dict[Group, dict[int, AnyNumbered | AnyRepeat]] = {}
         self.announced: dict[Group, int] = {}
         self.position = 0
         self.waiting = 0
@@ -43,20 +46,20 @@ class Inbox:
             if group in self.last:
                 self.announced[group] = max(number, self.announced.get(group, 0))
 
-    def has(self, packet: Numbered | Repeat) -> bool:
+    def has(self, packet: AnyNumbered | AnyRepeat) -> bool:
         return packet.seq <= self.last[packet.group] or packet.seq in self.early.get(packet.group, ())
 
-    def keep(self, packet: Numbered | Repeat) -> bool:
+    def keep(self, packet: AnyNumbered | AnyRepeat) -> bool:
         """Take a message of a group that is wanted; False if it lies too far ahead."""
         group, seq = packet.group, packet.seq
-        self.announce((*packet.before, (group, seq)))
+        self.announce((*packet.before, (group, seq + count_of(packet) - 1)))
         if seq > self.last[group] + self._ahead_max:
             return False
         self.early.setdefault(group, {})[seq] = packet
         self.waiting += 1
         return True
 
-    def next_ones(self) -> Iterator[Numbered | Repeat]:
+    def next_ones(self) -> Iterator[AnyNumbered | AnyRepeat]:
         """What can be delivered now, in order; each counts as delivered from then on."""
         while self.waiting:
             found = [packet for packet in map(self._first, sorted(self.early)) if packet is not None]
@@ -65,16 +68,17 @@ class Inbox:
             packet = min(found, key=lambda packet: packet.number)
             del self.early[packet.group][packet.seq]
             self.waiting -= 1
-            self.last[packet.group] = packet.seq
+            behind_first = count_of(packet) - 1
+            self.last[packet.group] = packet.seq + behind_first
             if packet.number > self.position:
-                self.position = packet.number
+                self.position = packet.number + behind_first
                 yield packet
 
-    def _first(self, group: Group) -> Numbered | Repeat | None:
+    def _first(self, group: Group) -> AnyNumbered | AnyRepeat | None:
         packet = self.early[group].get(self.last[group] + 1)
         return packet if packet is not None and self.is_next(packet) else None
 
-    def is_next(self, packet: Numbered | Repeat) -> bool:
+    def is_next(self, packet: AnyNumbered | AnyRepeat) -> bool:
         """Whether everything that other groups of this host had before is delivered."""
         last = self.last
         return all(last.get(group, number) >= number for group, number in packet.before)
@@ -95,10 +99,11 @@ class Inbox:
         found: list[tuple[Group, int, int]] = []
         for group, numbers in sorted(self.early.items()):
             for number in sorted(numbers):
+                end = number + count_of(numbers[number]) - 1
                 if found and found[-1][0] == group and found[-1][2] == number - 1:
-                    found[-1] = group, found[-1][1], number
+                    found[-1] = group, found[-1][1], end
                 elif len(found) == RANGES_MAX:
                     return tuple(found)
                 else:
-                    found.append((group, number, number))
+                    found.append((group, number, end))
         return tuple(found)

@@ -1,8 +1,9 @@
 """What the core knows: which request got which number, who is a member since when, and the messages themselves.
 
 Numbers, requests and members follow from the entries alone, so that every node of the core has the same. A request is
-numbered if it is the next of its sender: one more than the last of the same life, or the first of a later life. What a
-host asked about a group counts if its stint is later than the last that counted.
+numbered if it is the next of its sender: one more than the last of the same life, or the first of a later life. Of a
+bundle that begins before, which a host that restarted may have made, the rest is. What a host asked about a group
+counts if its stint is later than the last that counted.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from castbed import Group, Mid, NodeNumber, PeerError
-from castbed_plugins.eomp.repaired.entries import Entries, Joined, Left, Requested
-from castbed_plugins.eomp.repaired.packets import Numbered, Stint
+from castbed_plugins.eomp.repaired.bundles import contents_after, count_of
+from castbed_plugins.eomp.repaired.entries import Entries, Joined, Left, Requested, RequestedBundle
+from castbed_plugins.eomp.repaired.packets import AnyNumbered, BundleNumbered, Numbered, Stint
 from castbed_plugins.eomp.repaired.shelf import Shelf
 from castbed_plugins.eomp.vectors import Vector
 
@@ -34,7 +36,7 @@ class _ShelfState(msgspec.Struct, array_like=True):
 
     sent: int
     released: int
-    kept: list[Numbered]
+    kept: list[AnyNumbered]
     acked: list[tuple[NodeNumber, int]]
 
 
@@ -95,8 +97,10 @@ class Ledger:
 
     # --- applying ----------------------------------------------------------------------------------------------------
 
-    def apply(self, entry: Entries) -> Numbered | None:
-        """Let the next entry of the log count; returns the message if it is one that gets a number."""
+    def apply(self, entry: Entries) -> AnyNumbered | None:
+        """Let the next entry of the log count; returns the messages if it is one that gets numbers."""
+        if isinstance(entry, RequestedBundle):
+            return self._number_bundle(entry)
         if isinstance(entry, Requested):
             return self._number(entry)
         if isinstance(entry, Joined):
@@ -113,7 +117,7 @@ class Ledger:
 
     def _number(self, entry: Requested) -> Numbered | None:
         mid, group = entry.mid, entry.group
-        if not follows(self.taken.get(mid.sender, NEVER), mid):
+        if numbered_of(self.taken.get(mid.sender, NEVER), mid) != 0:
             return None
         self.taken[mid.sender] = mid.incarnation, mid.seqno
         self.number += 1
@@ -121,6 +125,19 @@ class Ledger:
         message = Numbered(group, mid, entry.payload, entry.parent, shelf.sent + 1, self.number, before)
         shelf.put(message)
         return message
+
+    def _number_bundle(self, entry: RequestedBundle) -> BundleNumbered | None:
+        first, group, count = entry.first, entry.group, len(entry.sizes)
+        skipped = numbered_of(self.taken.get(first.sender, NEVER), first)
+        if skipped is None or skipped >= count:
+            return None
+        self.taken[first.sender] = first.incarnation, first.seqno + count - 1
+        shelf, before = self.shelf(group), self._before(group)
+        rest = contents_after((group, first, entry.payload, entry.sizes, entry.parents), skipped)
+        bundle = BundleNumbered(*rest, shelf.sent + 1, self.number + 1, before)
+        self.number += count - skipped
+        shelf.put(bundle)
+        return bundle
 
     def _before(self, group: Group) -> Vector:
         others = [(other, shelf.sent) for other, shelf in self.shelves.items() if other != group and shelf.sent]
@@ -164,12 +181,12 @@ class Ledger:
         self.shelves = {group: _read(shelf) for group, shelf in state.shelves}
 
 
-def follows(taken: Stint, mid: Mid) -> bool:
-    """Whether the request is the next one after what was taken of its sender."""
+def numbered_of(taken: Stint, first: Mid) -> int | None:
+    """How many requests from this one on have numbers; None if they cannot be the next ones of their sender."""
     life, number = taken
-    if mid.incarnation == life:
-        return mid.seqno == number + 1
-    return mid.incarnation > life and mid.seqno == 1
+    if first.incarnation == life and 0 < first.seqno <= number + 1:
+        return number + 1 - first.seqno
+    return 0 if first.incarnation > life and first.seqno == 1 else None
 
 
 def _written(shelf: Shelf) -> _ShelfState:
@@ -184,12 +201,13 @@ def _read(state: _ShelfState) -> Shelf:
     return shelf
 
 
-def chosen(candidates: Iterator[Numbered], count: int, size: int) -> tuple[list[Numbered], bool]:
-    """As many as fit into one batch, at least one, and whether there are more."""
-    batch: list[Numbered] = []
-    for message in candidates:
-        size -= len(message.payload)
-        if batch and (size < 0 or len(batch) == count):
+def chosen(candidates: Iterator[AnyNumbered], count: int, size: int) -> tuple[list[AnyNumbered], bool]:
+    """As many as fit into one batch of `count` messages and `size` bytes, at least one, and whether there are more."""
+    batch: list[AnyNumbered] = []
+    for packet in candidates:
+        size -= len(packet.payload)
+        count -= count_of(packet)
+        if batch and min(size, count) < 0:
             return batch, True
-        batch.append(message)
+        batch.append(packet)
     return batch, False

@@ -1,14 +1,16 @@
 """What travels in repaired EOMP. A packet keeps its type from hop to hop wherever its fields stay the same.
 
-The identity of a message is the number of the request. `last` is what a host has of each of its groups without a gap,
-`early` the ranges that it has beyond, `sent` what a station has put on the air. `memory` is the life in which the host
-last had to begin without its storage. CANCEL and SYNCACK are those of the paper (`castbed_plugins.eomp.packets`).
+The identity of a message is the number of the request; of messages that had to wait, several travel as a bundle. `last`
+is what a host has of each of its groups without a gap, `early` the ranges that it has beyond, `sent` what a station has
+put on the air. `memory` is the life in which the host last had to begin without its storage. CANCEL and SYNCACK are
+those of the paper (`castbed_plugins.eomp.packets`).
 """
 
 from __future__ import annotations
 
 from castbed import Group, Mid, NodeNumber, Packet
-from castbed_plugins.eomp.packets import Carrier
+from castbed_plugins.eomp.packets import Carrier, content
+from castbed_plugins.eomp.repaired.bundles import Bundle, contents
 from castbed_plugins.eomp.vectors import Vector
 
 Ranges = tuple[tuple[Group, int, int], ...]
@@ -136,7 +138,41 @@ class Release(Packet, frozen=True, tag=54):
     """Station to a coordinator that stood in for its own: serve me no longer."""
 
 
+class BundleRequest(Bundle, frozen=True, tag=55):
+    """MCASTREQ of several messages: number them one after the other."""
+
+
+class BundleNumbered(Bundle, frozen=True, tag=56):
+    """MCASTDEL of several messages: `seq`, `number` and `before` are those of the first, the others follow it."""
+
+    seq: int
+    number: int
+    before: Vector
+
+
+class BundleRepeat(Bundle, frozen=True, tag=57):
+    """RETRANS of several messages."""
+
+    seq: int
+    number: int
+    before: Vector
+    host: NodeNumber
+    more: bool
+
+
+AnyRequest = Request | BundleRequest
+AnyNumbered = Numbered | BundleNumbered
+AnyRepeat = Repeat | BundleRepeat
+
 REPAIRED_PACKETS: tuple[type[Packet], ...] = (
     Request, Taken, Numbered, Report, ReportFrom, Repeat, Enter, Entered,
-    Ask, Admitted, Dismissed, Beat, Adopt, Adopted, Release,
+    Ask, Admitted, Dismissed, Beat, Adopt, Adopted, Release, BundleRequest, BundleNumbered, BundleRepeat,
 )  # fmt: skip
+
+
+def repeated(packet: AnyNumbered, host: NodeNumber, more: bool) -> AnyRepeat:
+    """The packet once more, for one host."""
+    numbers = packet.seq, packet.number, packet.before
+    if isinstance(packet, BundleNumbered):
+        return BundleRepeat(*contents(packet), *numbers, host, more)
+    return Repeat(*content(packet.message), *numbers, host, more)

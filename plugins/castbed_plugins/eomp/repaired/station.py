@@ -11,12 +11,19 @@ from typing import Any
 from castbed import NOBODY, Context, Group, Machine, NodeNumber, Packet, PeerError, on
 from castbed_plugins.eomp.options import Options
 from castbed_plugins.eomp.packets import Cancel
+from castbed_plugins.eomp.repaired.bundles import count_of, first_of
 from castbed_plugins.eomp.repaired.packets import (
     Admitted,
     Adopt,
     Adopted,
+    AnyNumbered,
+    AnyRepeat,
+    AnyRequest,
     Ask,
     Beat,
+    BundleNumbered,
+    BundleRepeat,
+    BundleRequest,
     Dismissed,
     Enter,
     Entered,
@@ -91,17 +98,17 @@ class RepairedStation(Machine):
 
     # --- down --------------------------------------------------------------------------------------------------------
 
-    @on(Numbered)
-    def numbered(self, packet: Numbered, coordinator: NodeNumber) -> None:
+    @on(Numbered, BundleNumbered)
+    def numbered(self, packet: AnyNumbered, coordinator: NodeNumber) -> None:
         """MSS-3: each number once, whoever sends it."""
         self._check_coordinator(coordinator)
         if packet.seq > self.sent.get(packet.group, 0):
-            self.sent[packet.group] = packet.seq
+            self.sent[packet.group] = packet.seq + count_of(packet) - 1
             if packet.group in self.served:
                 self.broadcast(packet)
 
-    @on(Repeat, Admitted, Dismissed)
-    def pass_down(self, packet: Repeat | Admitted | Dismissed, coordinator: NodeNumber) -> None:
+    @on(Repeat, BundleRepeat, Admitted, Dismissed)
+    def pass_down(self, packet: AnyRepeat | Admitted | Dismissed, coordinator: NodeNumber) -> None:
         """MSS-5, MSS-10: to a host of this cell."""
         self._check_coordinator(coordinator)
         if packet.host in self.here:
@@ -116,10 +123,10 @@ class RepairedStation(Machine):
 
     # --- up ----------------------------------------------------------------------------------------------------------
 
-    @on(Request)
-    def requested(self, packet: Request, host: NodeNumber) -> None:
+    @on(Request, BundleRequest)
+    def requested(self, packet: AnyRequest, host: NodeNumber) -> None:
         """MSS-1."""
-        self._pass_up(packet, packet.mid.sender, host)
+        self._pass_up(packet, first_of(packet).sender, host)
 
     @on(Ask)
     def asked(self, packet: Ask, host: NodeNumber) -> None:
