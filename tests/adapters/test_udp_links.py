@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
@@ -20,7 +20,7 @@ import tomli_w
 from castbed import topology as shapes
 from castbed.errors import UnavailableError
 from castbed.links import NOWHERE, SHARED_AIR, Arrival, RunSetting
-from castbed_adapters.udp import addresses
+from castbed_adapters.udp import addresses, wires
 from castbed_adapters.udp.addresses import Groups, draw_groups, find_interface
 from castbed_adapters.udp.air import ENVELOPE, MAGIC, QUEUE_CONGESTED, QUEUE_MAX, SLIP, VERSION, MulticastAir
 from castbed_adapters.udp.network import UdpLinks, UdpNetwork
@@ -221,7 +221,35 @@ def test_no_fuzzed_datagram_raises(groups: Groups) -> None:
     assert on_air(groups, play, SHARED_AIR, SHARED_AIR) > 15_000
 
 
+def test_a_frame_for_one_goes_along_in_a_datagram_for_everybody(groups: Groups) -> None:
+    async def play(one: Radio, other: Radio, third: Radio) -> tuple[int, list[bytes], list[bytes]]:
+        one.transmit(b"all", ())
+        one.transmit(b"you", (2,))
+        one.transmit(b"all again", ())
+        one.flush()
+        await settled()
+        return len(one.sizes), other.heard, third.heard
+
+    heard = on_air(groups, play, SHARED_AIR, SHARED_AIR, SHARED_AIR)
+    assert heard == (1, [b"all", b"you", b"all again"], [b"all", b"all again"])
+
+
 # --- wires -----------------------------------------------------------------------------------------------------------
+
+
+class Strangers(dict[Any, Any]):
+    """Nodes that live in other processes than ours."""
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Nobody is found here."""
+
+
+@pytest.fixture(params=["one process", "two processes"])
+def homes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wires of both kinds: between nodes of one process, and as if of two."""
+    if request.param == "two processes":
+        monkeypatch.setattr(wires, "_here", Strangers())
+
 
 SITES = shapes.sites(("A", "B", "C"))
 
@@ -252,6 +280,7 @@ class Site:
         self.links.flush()
 
 
+@pytest.mark.usefixtures("homes")
 def test_wires_carry_frames_both_ways_in_order_and_whole() -> None:
     big = bytes(200_000)
 
@@ -279,6 +308,7 @@ def test_wires_carry_frames_both_ways_in_order_and_whole() -> None:
     assert there == [b"before anybody listens", *(number.to_bytes(4, "big") for number in range(1_000)), big]
 
 
+@pytest.mark.usefixtures("homes")
 def test_a_peer_that_is_gone_costs_frames_and_one_that_is_back_gets_them() -> None:
     async def run() -> tuple[int, list[bytes]]:
         shared = network()
@@ -299,6 +329,37 @@ def test_a_peer_that_is_gone_costs_frames_and_one_that_is_back_gets_them() -> No
         return one.links.counters["peer_down"], again.heard
 
     assert asyncio.run(run()) == (1, [b"heard"])
+
+
+def test_nodes_of_one_process_that_answer_each_other_keep_the_order_and_let_others_have_their_turn() -> None:
+    async def run() -> tuple[list[bytes], int]:
+        shared = network()
+        one, other = Site(shared, 1), Site(shared, 2)
+        await other.up({1: await one.up({})})
+        turns: list[int] = []
+
+        def answer(site: Site, to: int) -> Callable[[Sequence[Arrival]], None]:
+            def heard(arrivals: Sequence[Arrival]) -> None:
+                for arrival in arrivals:
+                    site.heard.append(arrival.frame)
+                    if len(site.heard) < 500:
+                        site.links.forward(b"%d" % len(site.heard), to)
+                site.links.flush()
+
+            return heard
+
+        one.links.listen(answer(one, 2))
+        other.links.listen(answer(other, 1))
+        asyncio.get_running_loop().call_soon(lambda: turns.append(len(one.heard)))
+        one.say(b"0", 2)
+        await settled()
+        await one.links.close()
+        await other.links.close()
+        return other.heard, turns[0]
+
+    heard, turn = asyncio.run(run())
+    assert heard == [b"%d" % number for number in range(500)]
+    assert turn < wires.HANDED_OVER_AT_ONCE
 
 
 @pytest.mark.parametrize(

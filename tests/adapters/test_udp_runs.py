@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+from collections import Counter
 from pathlib import Path
 from random import Random
 from threading import Event, Thread
@@ -13,11 +14,13 @@ from typing import Any
 import pytest
 
 from castbed import Kind, load_registry
-from castbed.capture import read_capture, read_captures
+from castbed.capture import read_capture, read_captures, sent_headers
 from castbed.links import SHARED_AIR
+from castbed.packets import kind_of
 from castbed.wire import ETHERNET_BYTES
 from castbed_adapters.udp.addresses import draw_groups, find_interface
 from castbed_adapters.udp.air import ENVELOPE, MAGIC, SLIP, VERSION
+from castbed_plugins.eomp.repaired.packets import BundleNumbered, BundleRequest
 from castbed_testbed.runner import judge
 from real_runs import CELLS, CHAT, delivered_sets, example_on, kinds_of, run_on, running, summary_of, verdicts
 
@@ -211,3 +214,26 @@ def test_junk_and_forged_datagrams_reach_no_machine(tmp_path: Path, monkeypatch:
     assert outcome.summary["dropped"] == 0
     assert outcome.summary["links"]["malformed"] > 300
     assert outcome.summary["links"]["foreign"] > 300
+
+
+def test_bundles_survive_losses_and_kills_of_a_host_and_of_the_sequencer(tmp_path: Path) -> None:
+    crashes = [{"node": "h2", "at": "500ms"}, {"node": "Q", "at": "1s"}]
+    data = {
+        "name": "bundles",
+        "protocol": {"name": "eomp", "options": {"window": 1}},
+        "duration": "1500ms",
+        "drain": "5s",
+        "topology": {"kind": "three_tier", "coordinators": {"C1": ["S1"], "C2": ["S2"]}, "hosts": 3},
+        "workload": {"kind": "steady", "rate": 400, "replies": 0.2},
+        "faults": {
+            "loss": 0.01,
+            "crashes": crashes,
+            "restarts": [{"node": "h2", "at": "900ms"}, {"node": "Q", "at": "1400ms"}],
+            "handoffs": [{"host": "h1", "at": "700ms", "to": "S2"}],
+        },
+    }
+    outcome = run_on("udp", data, tmp_path)
+    assert outcome.failures == []
+    station = read_capture(tmp_path / "udp" / "captures" / "S1.pcapng")
+    kinds = Counter(header.kind for header in sent_headers(station))
+    assert min(kinds[kind_of(packet)] for packet in (BundleRequest, BundleNumbered)) > 10

@@ -132,7 +132,9 @@ def test_a_record_that_was_cut_short_does_not_count_and_does_no_harm(tmp_path: P
     path = tmp_path / "1.kept"
     first = Storage(path)
     first.keep("whole", 1)
+    first.write()
     first.keep("cut", 2)
+    first.keep("cut too", 2)
     first.close()
     path.write_bytes(path.read_bytes()[:-1])
     second = Storage(path)

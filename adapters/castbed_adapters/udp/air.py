@@ -95,11 +95,17 @@ class MulticastAir:
     # --- out ---------------------------------------------------------------------------------------------------------
 
     def transmit(self, frame: bytes, to: tuple[NodeNumber, ...]) -> None:
-        """Put the frame behind those that wait; a new datagram begins when it is full or for somebody else."""
-        address = (self._one.get(to[0]) or self._address(to[0])) if len(to) == 1 else self._everybody
+        """Put the frame behind those that wait; a new datagram begins when it is full or for somebody else.
+
+        A frame for one node goes along in a datagram for everybody, because a second one would cost more.
+        """
         slip = SLIP.pack(len(frame), len(to)) + b"".join(map(NUMBER.pack, to))
         size = len(slip) + len(frame)
-        if address is not self._open_to or self._open_bytes + size > self._datagram_bytes:
+        fits = self._open_bytes + size <= self._datagram_bytes
+        address = self._everybody
+        if len(to) == 1 and not (fits and self._open_to is address):
+            address = self._one.get(to[0]) or self._address(to[0])
+        if not fits or address is not self._open_to:
             self.flush()
             self._open_to, self._open_bytes = address, ENVELOPE.size
             self._open.append(self._envelope)
@@ -187,17 +193,20 @@ class MulticastAir:
             self._counters["malformed"] += 1
 
     def _frames(self, buffer: bytearray, size: int, at: int, arrivals: list[Arrival]) -> None:
-        offset, me, slip = ENVELOPE.size, self._me, SLIP.unpack_from
+        offset, me, slip, view = ENVELOPE.size, self._me, SLIP.unpack_from, memoryview(buffer)
         while offset < size:
             length, count = slip(buffer, offset)
             start = offset + SLIP.size + count * NUMBER.size
             offset = start + length
             if offset > size:
                 raise ValueError("a frame that reaches beyond its datagram")
-            if count and me not in _numbers(buffer, start, count):
+            if count and not _is_among(me, buffer, start, count):
                 continue
-            arrivals.append(Arrival(False, me if count == 1 else NOBODY, bytes(buffer[start:offset]), at))
+            arrivals.append(Arrival(False, me if count == 1 else NOBODY, bytes(view[start:offset]), at))
 
 
-def _numbers(buffer: bytearray, end: int, count: int) -> tuple[NodeNumber, ...]:
-    return tuple(number for (number,) in NUMBER.iter_unpack(buffer[end - count * NUMBER.size : end]))
+def _is_among(node: NodeNumber, buffer: bytearray, end: int, count: int) -> bool:
+    """Whether the node is one of those whose numbers end there."""
+    if count == 1:
+        return bool(NUMBER.unpack_from(buffer, end - NUMBER.size)[0] == node)
+    return (node,) in NUMBER.iter_unpack(buffer[end - count * NUMBER.size : end])

@@ -1,17 +1,18 @@
 """The wires of a fixed node: a TCP connection with every other one; frames that leave together share a write.
 
 Who starts later connects. Both ends greet with the run and their number, and whoever greets wrongly is hung up on. A
-frame is its length and its bytes.
+frame is its length and its bytes. Between two nodes of one process a wire is a queue: nobody else could be at its end.
 """
 
 from __future__ import annotations
 
 import asyncio
 import socket
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping
 from struct import Struct
-from typing import cast
+from typing import Protocol, cast
+from weakref import WeakValueDictionary
 
 from castbed.errors import UnavailableError
 from castbed.links import Arrival, Heard
@@ -24,8 +25,30 @@ GREETING_MAGIC = b"CBw1"
 LENGTH = Struct(">I")
 UNSENT_BYTES_CONGESTED = 1 << 20  # of one wire: applications wait above this
 UNSENT_BYTES_MAX = 1 << 28  # of one wire: its peer has stopped reading, and memory is not endless
+HANDED_OVER_AT_ONCE = 64  # between nodes of this process, before its sockets get their turn
 CONNECT_S_MAX = 20.0
 CLOSE_S_MAX = 2.0
+
+
+class _End(Protocol):
+    """One end of a wire."""
+
+    @property
+    def congested(self) -> bool: ...
+
+    def put(self, frame: bytes) -> None:
+        """Have the frame sent with the next `flush`."""
+
+    def flush(self) -> None: ...
+
+    def begin(self) -> None:
+        """Somebody listens from now on."""
+
+    def cut(self) -> None:
+        """The wire is not used any more, at once."""
+
+    def hang_up(self) -> asyncio.Future[None] | None:
+        """Send what waits and let go; what has to be waited for."""
 
 
 class _Wire(asyncio.Protocol):
@@ -99,7 +122,7 @@ class _Wire(asyncio.Protocol):
             self._wires.heard(arrivals)
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 (asyncio's signature)
-        self._wires.forget(self)
+        self._wires.forget(self, self.peer)
         self.lost.set_result(None)
         if not self.greeted.done():
             self.greeted.set_exception(ConnectionError("the other end hung up"))
@@ -121,6 +144,101 @@ class _Wire(asyncio.Protocol):
         self.transport.write(b"".join(self._outgoing))
         self._outgoing.clear()
 
+    def begin(self) -> None:
+        self.transport.resume_reading()
+        self.take_frames()
+
+    def cut(self) -> None:
+        self.transport.abort()
+
+    def hang_up(self) -> asyncio.Future[None]:
+        self.transport.close()
+        return self.lost
+
+
+class _Exchange:
+    """Hands over what nodes of this process send to each other, in order: each gets its turn when the last is done.
+
+    Most of it is done before the sender's call returns, because a turn of the event loop takes longer than a node does.
+    """
+
+    def __init__(self) -> None:
+        self._due: deque[_Inner] = deque()
+        self._is_busy = False
+
+    def add(self, end: _Inner) -> None:
+        self._due.append(end)
+        if not self._is_busy:
+            self._work()
+
+    def _work(self) -> None:
+        self._is_busy = True
+        try:
+            for _ in range(HANDED_OVER_AT_ONCE):
+                if not self._due:
+                    return
+                self._due.popleft().hand_over()
+        finally:
+            self._is_busy = False
+        if self._due:
+            asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        if not self._is_busy:
+            self._work()
+
+
+class _Inner:
+    """The end of a wire between two nodes of this process."""
+
+    def __init__(self, wires: TcpWires, peer: NodeNumber) -> None:
+        self._wires = wires
+        self._peer = peer
+        self._outgoing: list[Arrival] = []
+        self._arrived: list[Arrival] = []
+        self._due = False
+        self._is_over = False
+        self.other: _Inner
+
+    @property
+    def congested(self) -> bool:
+        return len(self.other._arrived) > HANDED_OVER_AT_ONCE
+
+    def put(self, frame: bytes) -> None:
+        self._outgoing.append(Arrival(True, self._peer, frame, 0))
+
+    def flush(self) -> None:
+        self.other._arrived += self._outgoing
+        self._outgoing.clear()
+        self.other.begin()
+
+    def begin(self) -> None:
+        if self._arrived and not self._due and self._wires.heard is not None:
+            self._due = True
+            _exchange.add(self)
+
+    def hand_over(self) -> None:
+        arrived, self._arrived = self._arrived, []
+        self._due = False
+        if self._wires.heard is not None and not self._is_over:
+            self._wires.heard(arrived)
+
+    def cut(self) -> None:
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """The other end reads to the end of what was sent."""
+        self._is_over = True
+        self.other.peer_is_gone()
+
+    def peer_is_gone(self) -> None:
+        self._wires.forget(self, self._peer)
+
+
+_exchange = _Exchange()
+_here: WeakValueDictionary[tuple[bytes, NodeNumber], TcpWires] = WeakValueDictionary()
+"""The nodes of this process, by run and number, that can be reached."""
+
 
 class TcpWires:
     """All wires of one node."""
@@ -139,8 +257,8 @@ class TcpWires:
         self.counters = counters
         self.heard: Heard | None = None
         self._interface = interface
-        self._wires: dict[NodeNumber, _Wire] = {}
-        self._waiting: dict[NodeNumber, _Wire] = {}
+        self._wires: dict[NodeNumber, _End] = {}
+        self._waiting: dict[NodeNumber, _End] = {}
         self._server: asyncio.Server | None = None
 
     @property
@@ -153,6 +271,7 @@ class TcpWires:
         listening.bind(self._interface.at(0))
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(lambda: _Wire(self, None), sock=listening, backlog=1024)
+        _here[self.token, self.me] = self
         return list(listening.getsockname())
 
     async def connect(self, addresses: Mapping[NodeNumber, list[object]]) -> None:
@@ -160,6 +279,10 @@ class TcpWires:
             await asyncio.gather(*(self._connect(node, address) for node, address in addresses.items()))
 
     async def _connect(self, node: NodeNumber, address: list[object]) -> None:
+        neighbour = _here.get((self.token, node))
+        if neighbour is not None:
+            self._join(neighbour)
+            return
         loop = asyncio.get_running_loop()
         reaching = socket.socket(self._interface.family, socket.SOCK_STREAM)
         reaching.setblocking(False)
@@ -171,23 +294,28 @@ class TcpWires:
             self.counters["unreached"] += 1  # it died meanwhile; when it is back, it connects
             reaching.close()
 
-    def adopt(self, wire: _Wire, number: NodeNumber) -> None:
+    def _join(self, neighbour: TcpWires) -> None:
+        ours, theirs = _Inner(self, neighbour.me), _Inner(neighbour, self.me)
+        ours.other, theirs.other = theirs, ours
+        self.adopt(ours, neighbour.me)
+        neighbour.adopt(theirs, self.me)
+
+    def adopt(self, wire: _End, number: NodeNumber) -> None:
         """The wire to a node; that of an earlier life of it is dead, or about to be."""
         before = self._wires.pop(number, None)
         if before is not None:
-            before.transport.abort()
+            before.cut()
         self._wires[number] = wire
 
-    def forget(self, wire: _Wire) -> None:
-        if wire.peer is not None and self._wires.get(wire.peer) is wire:
-            del self._wires[wire.peer]
-            self._waiting.pop(wire.peer, None)
+    def forget(self, wire: _End, peer: NodeNumber | None) -> None:
+        if peer is not None and self._wires.get(peer) is wire:
+            del self._wires[peer]
+            self._waiting.pop(peer, None)
 
     def listen(self, heard: Heard) -> None:
         self.heard = heard
         for wire in list(self._wires.values()):
-            wire.transport.resume_reading()
-            wire.take_frames()
+            wire.begin()
 
     def forward(self, frame: bytes, to: NodeNumber) -> None:
         wire = self._wires.get(to)
@@ -199,16 +327,16 @@ class TcpWires:
 
     def flush(self) -> None:
         if self._waiting:
-            for wire in self._waiting.values():
+            waiting, self._waiting = self._waiting, {}  # a wire may bring the answer before its flush returns
+            for wire in waiting.values():
                 wire.flush()
-            self._waiting.clear()
 
     async def close(self) -> None:
         """Hang up, after what waits has been sent; who does not read it is not waited for long."""
         if self._server is not None:
             self._server.close()
-        wires = list(self._wires.values())
-        for wire in wires:
-            wire.transport.close()
-        if wires:
-            await asyncio.wait([wire.lost for wire in wires], timeout=CLOSE_S_MAX)
+        _here.pop((self.token, self.me), None)
+        leaving = [wire.hang_up() for wire in list(self._wires.values())]
+        lost = [gone for gone in leaving if gone is not None]
+        if lost:
+            await asyncio.wait(lost, timeout=CLOSE_S_MAX)

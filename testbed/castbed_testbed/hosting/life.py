@@ -70,7 +70,7 @@ class Life:
         self._decode = codec.decode
         self._nodes = len(plan.topology.nodes)
         self._name = plan.topology.name(me)
-        self._steps = 0
+        self._steps = self._submitted = self._delivered = 0
         self._is_over = False
         own_copy = "own_copy" in plan.chosen.variant.needs
         keep = None if capture is None else capture.append
@@ -83,9 +83,11 @@ class Life:
         context = Context(me, plan.topology, random, number, dict(storage.values))
         self._step_machine = plan.chosen.machine(context).step
         self._programs = Programs(plan.applications(me, number), self._name, self, self._agenda, links)
+        self._listeners = self._programs.listeners
         self._timers: dict[TimerName, int] = {}
         self._timer_serial = 0
         self._waiting: dict[NodeNumber, int] = {}
+        pending = storage.pending
         self._do: dict[type[Action], Callable[[Any], None]] = {
             do.Deliver: self._deliver,
             do.Send: self._outlet.send,
@@ -95,7 +97,7 @@ class Life:
             do.CancelTimer: self._cancel_timer,
             do.Accept: self._accept,
             do.Refuse: self._refuse,
-            do.Persist: self._persist,
+            do.Persist: lambda action: pending.__setitem__(action.key, action.value),
             do.Join: self._join,
             do.Leave: self._leave,
             do.Tell: self._tell,
@@ -171,6 +173,7 @@ class Life:
     def counted(self) -> Counts:
         """What this life has counted so far."""
         self.counts.steps, self.counts.frames = self._steps, self._outlet.frames
+        self.counts.submitted, self.counts.delivered = self._submitted, self._delivered
         self.counts.effects = dict(self.impairment.effects)
         return self.counts
 
@@ -190,7 +193,8 @@ class Life:
             self._take(arrival, Received(packet, self.me))
         if self.capture is not None:
             self.capture.write()
-        self.storage.write()
+        if self.storage.pending:
+            self.storage.write()
         self.links.flush()
 
     # --- arrivals ----------------------------------------------------------------------------------------------------
@@ -262,11 +266,21 @@ class Life:
             self._perform(actions)
 
     def _perform(self, actions: Sequence[Action]) -> None:
-        act, record = self._do, self._record
+        act, record, listeners, programs = self._do, self._record, self._listeners, self._programs
+        quiet, before = self._keep is None, self._delivered
+        for listener in listeners:
+            listener.now = self.now
         for action in actions:
-            act.get(action.__class__, record)(action)
-        if self._programs.stirred:
-            self._programs.grant()
+            if quiet and action.__class__ is do.Deliver:  # what there is most of takes no call of ours
+                self._delivered += 1
+                for listener in listeners:
+                    listener.delivered(action.message)
+            else:
+                act.get(action.__class__, record)(action)
+        if listeners and self._delivered > before:
+            programs.stirred = True
+        if programs.stirred:
+            programs.grant()
 
     def _drop(self, error: PeerError) -> None:
         self.counts.dropped += 1
@@ -300,16 +314,19 @@ class Life:
         self._event(Kind.DROP, text=words)
 
     def _deliver(self, action: do.Deliver) -> None:
-        self.counts.delivered += 1
-        if self._keep is not None:
-            self._keep(event_block(delivered(self.me, self.now, action)))
-        if self._programs.listeners:
-            self._programs.delivered(action.message)
+        """Of a node that is captured."""
+        assert self._keep is not None
+        self._delivered += 1
+        self._keep(event_block(delivered(self.me, self.now, action)))
+        for listener in self._listeners:
+            listener.delivered(action.message)
 
     def _accept(self, action: do.Accept) -> None:
-        self.counts.submitted += 1
-        self._record(action)
-        self._programs.tell("accepted", action.message)
+        self._submitted += 1
+        if self._keep is not None:
+            self._record(action)
+        if self._programs.senders:
+            self._programs.accepted(action.message)
 
     def _refuse(self, action: do.Refuse) -> None:
         self._record(action)
@@ -325,9 +342,6 @@ class Life:
 
     def _tell(self, action: do.Tell) -> None:
         self._programs.tell("told", action.notice)
-
-    def _persist(self, action: do.Persist) -> None:
-        self.storage.keep(action.key, action.value)
 
     def _set_timer(self, action: do.SetTimer) -> None:
         if action.delay < 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from castbed.actions import Broadcast, Multicast, Send
@@ -47,6 +47,7 @@ class Outlet:
         self._node = node
         self._me = node.me
         self._topology = topology
+        self._wired = topology.fixed - {node.me} if node.me in topology.fixed else frozenset[NodeNumber]()
         self._encode = codec.encode
         self._links = links
         self._keep = keep
@@ -63,10 +64,16 @@ class Outlet:
             self.own.append((Arrival(False, NOBODY, frame, 0), action.packet))
 
     def send(self, action: Send) -> None:
-        self._copies(action.packet, (action.to,))
+        if action.to in self._wired:
+            self._over_wires(action.packet, (action.to,))
+        else:
+            self._copies(action.packet, (action.to,))
 
     def multicast(self, action: Multicast) -> None:
-        self._copies(action.packet, action.to)
+        if self._wired.issuperset(action.to):
+            self._over_wires(action.packet, action.to)
+        else:
+            self._copies(action.packet, action.to)
 
     def _copies(self, packet: Packet, to: tuple[NodeNumber, ...]) -> None:
         me, wired, count = self._me, self._topology.wired, len(self._topology.nodes)
@@ -83,12 +90,14 @@ class Outlet:
             if frame is not None and self.cell != NOWHERE:
                 self._links.transmit(frame, tuple(on_air))
 
-    def _over_wires(self, packet: Packet, to: list[NodeNumber]) -> None:
+    def _over_wires(self, packet: Packet, to: Sequence[NodeNumber]) -> None:
         frame = self._encoded(packet)
         if frame is None:
             return
+        self.frames += len(to)
         for number in to:
-            self._sent(WIRE, frame, number)
+            if self._keep is not None:
+                self._sent(WIRE, frame, number)
             if number == self._me:
                 self.own.append((Arrival(True, number, frame, 0), packet))
             else:
@@ -102,7 +111,9 @@ class Outlet:
         if len(frame) > most:
             self._too_large(f"{type(packet).__name__} needs {len(frame)} bytes, a frame on this air holds {most}")
             return None
-        self._sent(AIR, frame, to)
+        self.frames += 1
+        if self._keep is not None:
+            self._sent(AIR, frame, to)
         return frame
 
     def _encoded(self, packet: Packet) -> bytes | None:
@@ -113,6 +124,5 @@ class Outlet:
             return None
 
     def _sent(self, interface: int, frame: bytes, to: NodeNumber) -> None:
-        self.frames += 1
-        if self._keep is not None:
-            self._keep(frame_block(interface, self._node.now, ethernet_frame(frame, self._me, to), True))
+        assert self._keep is not None
+        self._keep(frame_block(interface, self._node.now, ethernet_frame(frame, self._me, to), True))

@@ -30,12 +30,16 @@ class Host(Protocol):
 
 
 class Programs:
-    """All programs of one life of one node; `stirred` says that some may wish something."""
+    """All programs of one life of one node; `stirred` says that some may wish something.
+
+    `listeners` are those that the host shows deliveries to, `senders` those that want to know what was accepted.
+    """
 
     def __init__(self, programs: list[Application], name: str, host: Host, agenda: Agenda, links: Links) -> None:
         self.stirred = False
         self._programs = programs
         self.listeners = [program for program in programs if program.listens()]
+        self.senders = [program for program in programs if _follows_up(program)]
         self._name = name
         self._host = host
         self._agenda = agenda
@@ -48,11 +52,9 @@ class Programs:
             self._show(program, program.started)
         self.grant()
 
-    def delivered(self, message: Message) -> None:
-        for program in self.listeners:
-            program.now = self._host.now
-            program.delivered(message)
-            self.stirred = True
+    def accepted(self, message: Message) -> None:
+        for program in self.senders:
+            self._show(program, program.accepted, message)
 
     def tell(self, handler: str, *what: Any) -> None:
         """Call this handler of every program."""
@@ -109,3 +111,8 @@ class Programs:
         self._show(program, program.woken, name)
         self.grant()
         self._awake_since = 0
+
+
+def _follows_up(program: Application) -> bool:
+    """Whether the program wants to know the identities of what it submitted."""
+    return type(program).accepted is not Application.accepted
