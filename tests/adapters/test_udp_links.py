@@ -22,7 +22,7 @@ from castbed.errors import UnavailableError
 from castbed.links import NOWHERE, SHARED_AIR, Arrival, RunSetting
 from castbed_adapters.udp import addresses, wires
 from castbed_adapters.udp.addresses import Groups, draw_groups, find_interface
-from castbed_adapters.udp.air import ENVELOPE, MAGIC, QUEUE_CONGESTED, QUEUE_MAX, SLIP, VERSION, MulticastAir
+from castbed_adapters.udp.air import ENVELOPE, MAGIC, QUEUE_CONGESTED, QUEUE_MAX, SLIP, VERSION, MulticastAir, checked
 from castbed_adapters.udp.network import UdpLinks, UdpNetwork
 from castbed_adapters.udp.options import UdpOptions
 from castbed_adapters.udp.wires import GREETING, GREETING_MAGIC, LENGTH
@@ -185,11 +185,13 @@ def test_foreign_and_malformed_datagrams_are_counted_and_never_heard(groups: Gro
         b"": "malformed",
         b"short": "malformed",
         bytes(64): "foreign",
-        whole.replace(TOKEN, b"that run"): "foreign",
-        whole[:-1]: "malformed",
-        whole + b"\0": "malformed",
-        whole + SLIP.pack(1 << 31, 0): "malformed",
-        whole + SLIP.pack(0, 60_000): "malformed",
+        checked(whole.replace(TOKEN, b"that run")): "foreign",
+        checked(whole[:-1]): "malformed",
+        checked(whole + b"\0"): "malformed",
+        checked(whole + SLIP.pack(1 << 31, 0)): "malformed",
+        checked(whole + SLIP.pack(0, 60_000)): "malformed",
+        checked(whole)[:-1] + b"\0": "malformed",
+        whole: "malformed",
     }
 
     async def play(_: Radio, receiver: Radio) -> tuple[list[bytes], Counter[str]]:
@@ -204,21 +206,30 @@ def test_foreign_and_malformed_datagrams_are_counted_and_never_heard(groups: Gro
     assert counters == Counter(junk.values())
 
 
-def test_no_fuzzed_datagram_raises(groups: Groups) -> None:
+def fuzzed(random: Random, datagram: bytes) -> bytes:
+    """Changed in one to four places, and perhaps cut."""
+    changed = bytearray(datagram)
+    for at in random.sample(range(len(changed)), random.randint(1, 4)):
+        changed[at] ^= random.randint(1, 255)
+    return bytes(changed[: random.choice((len(changed), random.randint(0, len(changed))))])
+
+
+def test_no_fuzzed_datagram_is_heard_and_with_a_new_checksum_none_raises(groups: Groups) -> None:
     random = Random(5)
     whole = ENVELOPE.pack(MAGIC, VERSION, TOKEN, 1, SHARED_AIR)
     whole += SLIP.pack(3, 0) + b"abc" + SLIP.pack(4, 1) + (2).to_bytes(4, "big") + b"defg"
 
-    async def play(_: Radio, receiver: Radio) -> int:
+    async def play(_: Radio, receiver: Radio) -> tuple[int, int]:
+        heard: list[Arrival] = []
         for _ in range(20_000):
-            fuzzed = bytearray(whole)
-            for _ in range(random.randint(1, 4)):
-                fuzzed[random.randrange(len(fuzzed))] = random.randrange(256)
-            size = random.randint(0, len(fuzzed))
-            receiver._unpack(fuzzed.ljust(128), size, 0, [])
-        return sum(receiver.counters.values())
+            garbled, forged = fuzzed(random, checked(whole)), checked(fuzzed(random, whole))
+            receiver._unpack(bytearray(garbled).ljust(128), len(garbled), 0, heard)
+            receiver._unpack(bytearray(forged).ljust(128), len(forged), 0, [])
+        return len(heard), sum(receiver.counters.values())
 
-    assert on_air(groups, play, SHARED_AIR, SHARED_AIR) > 15_000
+    heard, dropped = on_air(groups, play, SHARED_AIR, SHARED_AIR)
+    assert heard == 0
+    assert dropped > 30_000
 
 
 def test_a_frame_for_one_goes_along_in_a_datagram_for_everybody(groups: Groups) -> None:

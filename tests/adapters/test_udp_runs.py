@@ -19,7 +19,7 @@ from castbed.links import SHARED_AIR
 from castbed.packets import kind_of
 from castbed.wire import ETHERNET_BYTES
 from castbed_adapters.udp.addresses import draw_groups, find_interface
-from castbed_adapters.udp.air import ENVELOPE, MAGIC, SLIP, VERSION
+from castbed_adapters.udp.air import ENVELOPE, MAGIC, SLIP, VERSION, checked
 from castbed_plugins.eomp.repaired.packets import BundleNumbered, BundleRequest
 from castbed_testbed.runner import judge
 from real_runs import CELLS, CHAT, delivered_sets, example_on, kinds_of, run_on, running, summary_of, verdicts
@@ -198,7 +198,7 @@ def test_junk_and_forged_datagrams_reach_no_machine(tmp_path: Path, monkeypatch:
             stranger.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton("127.0.0.1"))
             while not stopped.wait(0.002):
                 junk = random.randbytes(random.randint(0, 200))
-                forged = envelope + SLIP.pack(len(junk), 0) + junk
+                forged = checked(envelope + SLIP.pack(len(junk), 0) + junk)
                 for datagram in (junk, forged, forged[:-1]):
                     stranger.sendto(datagram, groups.reached_at(groups.of_cell(SHARED_AIR)))
 

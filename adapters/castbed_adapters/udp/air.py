@@ -1,7 +1,8 @@
 """The air of one node as IP multicast: frames that leave together share a datagram, and arrive in order.
 
 A datagram names its run, its sender and the sender's cell; then come the frames, each with the nodes it is for (none:
-everybody in the cell). Whoever is not in that cell, or not meant, or in another run, does not hear it.
+everybody in the cell), and a checksum. Whoever is not in that cell, or not meant, or in another run, does not hear it.
+The checksum is against garbled datagrams, for UDP's own is weak and often left out; against people there are keys.
 """
 
 from __future__ import annotations
@@ -11,16 +12,18 @@ import socket
 from collections import Counter, deque
 from struct import Struct
 from struct import error as struct_error
+from zlib import crc32
 
 from castbed.links import NOWHERE, Arrival, Cell, Heard
 from castbed.values import NOBODY, NodeNumber
 from castbed_adapters.receiving import ANCILLARY_BYTES, KernelNotes, ask_for_notes
 from castbed_adapters.udp.addresses import Groups, SocketAddress
 
-MAGIC, VERSION = 0xCB6D, 1
+MAGIC, VERSION = 0xCB6D, 2
 ENVELOPE = Struct(">HBx8sII")  # magic, version, run, sender, cell
 SLIP = Struct(">IH")  # bytes of the frame, how many nodes it is for
 NUMBER = Struct(">I")
+CHECKSUM = Struct(">I")  # CRC-32 of everything before it
 DATAGRAM_BYTES_MAX = 65_507  # what UDP over IPv4 carries
 RECEIVED_AT_ONCE = 64  # datagrams, before other things in this process get their turn
 QUEUE_MAX = 1024  # datagrams that wait because the interface takes no more now
@@ -58,7 +61,7 @@ class MulticastAir:
         self._buffer = bytearray(DATAGRAM_BYTES_MAX + 1)
         self._notes = KernelNotes(counters)
 
-    frame_bytes_max = DATAGRAM_BYTES_MAX - ENVELOPE.size - SLIP.size - 64 * NUMBER.size
+    frame_bytes_max = DATAGRAM_BYTES_MAX - ENVELOPE.size - SLIP.size - 64 * NUMBER.size - CHECKSUM.size
 
     @property
     def congested(self) -> bool:
@@ -107,7 +110,7 @@ class MulticastAir:
             address = self._one.get(to[0]) or self._address(to[0])
         if not fits or address is not self._open_to:
             self.flush()
-            self._open_to, self._open_bytes = address, ENVELOPE.size
+            self._open_to, self._open_bytes = address, ENVELOPE.size + CHECKSUM.size
             self._open.append(self._envelope)
         self._open.append(slip)
         self._open.append(frame)
@@ -120,7 +123,7 @@ class MulticastAir:
     def flush(self) -> None:
         if not self._open:
             return
-        datagram, address = b"".join(self._open), self._open_to
+        datagram, address = checked(b"".join(self._open)), self._open_to
         self._open.clear()
         self._open_to = ("", 0)
         if self._queue or not self._sent(datagram, address):
@@ -173,7 +176,8 @@ class MulticastAir:
 
     def _unpack(self, buffer: bytearray, size: int, at: int, arrivals: list[Arrival]) -> None:
         """Append the frames of one datagram that are for this node."""
-        if size < ENVELOPE.size:
+        end = size - CHECKSUM.size
+        if end < ENVELOPE.size:
             self._counters["malformed"] += 1
             return
         magic, version, token, sender, cell = ENVELOPE.unpack_from(buffer)
@@ -182,12 +186,15 @@ class MulticastAir:
             return
         if sender == self._me:
             return
+        if crc32(memoryview(buffer)[:end]) != CHECKSUM.unpack_from(buffer, end)[0]:
+            self._counters["malformed"] += 1
+            return
         if cell != self._cell:
             self._counters["out_of_range"] += 1
             return
         found = len(arrivals)
         try:
-            self._frames(buffer, size, at, arrivals)
+            self._frames(buffer, end, at, arrivals)
         except (struct_error, ValueError):
             del arrivals[found:]
             self._counters["malformed"] += 1
@@ -203,6 +210,11 @@ class MulticastAir:
             if count and not _is_among(me, buffer, start, count):
                 continue
             arrivals.append(Arrival(False, me if count == 1 else NOBODY, bytes(view[start:offset]), at))
+
+
+def checked(datagram: bytes) -> bytes:
+    """With its checksum behind it."""
+    return datagram + CHECKSUM.pack(crc32(datagram))
 
 
 def _is_among(node: NodeNumber, buffer: bytearray, end: int, count: int) -> bool:
