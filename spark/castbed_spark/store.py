@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from castbed.errors import ConfigurationError
 from castbed_spark import tables
 from castbed_spark.clocks import align, clocks
+from castbed_spark.here import are_small, read_here
 from castbed_spark.schemas import TABLES, ddl
-from castbed_spark.source import read_captures, read_events, read_frames, read_nodes
+from castbed_spark.source import read_table
 from castbed_spark.tables.columns import DERIVED
 
 if TYPE_CHECKING:
@@ -36,14 +38,15 @@ def read_stored(spark: SparkSession, directory: Path | str, name: str) -> DataFr
 
 def write_tables(spark: SparkSession, paths: str, directory: Path | str) -> None:
     """Read the captures at `paths` once, and write all tables; times are on one timeline per run."""
-    write(read_nodes(spark, paths), directory, "nodes")
-    write(read_captures(spark, paths), directory, "captures")
+    read = partial(read_here if are_small(paths) else read_table, spark, paths)
+    write(read("nodes"), directory, "nodes")
+    write(read("captures"), directory, "captures")
     nodes = read_stored(spark, directory, "nodes")
-    raw = read_frames(spark, paths)
+    raw = read("frames")
     write(clocks(raw, nodes), directory, "clocks")
     clock_table = read_stored(spark, directory, "clocks")
     write(align(raw, clock_table), directory, "frames")
-    write(align(read_events(spark, paths), clock_table), directory, "events")
+    write(align(read("events"), clock_table), directory, "events")
     frames, events = read_stored(spark, directory, "frames"), read_stored(spark, directory, "events")
     for name, table in derived(events, frames, nodes).items():
         write(table, directory, name)

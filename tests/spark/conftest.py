@@ -17,9 +17,11 @@ SETTINGS = {
 
 def missing() -> str | None:
     """What Spark needs and this machine lacks, in a sentence."""
-    if any(find_spec(name) is None for name in ("pyspark", "pyarrow", "numpy")):
-        return "PySpark is not installed: pip install 'castbed[spark]'"
     from castbed_spark.java import ADVICE, find_java
+    from castbed_spark.session import NEEDED
+
+    if any(find_spec(name) is None for name in NEEDED):
+        return "PySpark is not installed: pip install 'castbed[spark]'"
 
     return None if find_java() is not None else ADVICE
 

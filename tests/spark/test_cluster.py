@@ -56,6 +56,7 @@ def spark_class(name: str, *arguments: str, cwd: Path) -> subprocess.Popen[bytes
     assert spec.origin is not None
     environment = {
         **os.environ, "JAVA_HOME": str(java_home()), "SPARK_LOCAL_IP": LOOPBACK, "SPARK_WORKER_DIR": str(cwd),
+        "SPARK_LOCAL_DIRS": str(cwd), "SPARK_DAEMON_JAVA_OPTS": f"-Djava.io.tmpdir={cwd}",
         "SPARK_DAEMON_MEMORY": "256m", "PYSPARK_PYTHON": sys.executable,
     }  # fmt: skip
     program = Path(spec.origin).parent / "bin" / "spark-class"

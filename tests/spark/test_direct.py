@@ -18,7 +18,9 @@ from castbed.capture import AIR, capture_header, frame_block
 from castbed.errors import ConfigurationError
 from castbed.history import History, Kind, LocalEvent, RunIdentity
 from castbed.values import Mid
-from castbed_spark.grouping import grouped, mixed
+from castbed_spark.grouping import grouped
+from castbed_spark.packing import packed, unpacked
+from castbed_spark.receiving import keys_of
 from castbed_spark.source import read_events, read_nodes
 from castbed_spark.tables import deliveries, deliveries_of, direct
 
@@ -122,18 +124,42 @@ def test_captures_without_events_have_no_deliveries(spark: Any, tmp_path: Path) 
     assert deliveries_of(spark, str(tmp_path)).count() == 0
 
 
+# --- packing ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("span", [0, 1, 2**8 - 1, 2**8, 2**16, 2**32 - 1, 2**32, 2**62])
+@pytest.mark.parametrize("low", [0, -1, 2**40, -(2**62)])
+def test_numbers_of_any_width_survive_packing(span: int, low: int) -> None:
+    values = np.array([low + span, low, low + span // 2])
+    piece = packed({"a": values, "b": values[::-1].copy()}, ("a", "b", "c"))
+    sizes, columns = unpacked([piece, piece], ("a", "b", "c"))
+    assert sizes == [3, 3]
+    assert columns["a"].tolist() == [*values.tolist()] * 2
+    assert columns["b"].tolist() == [*values[::-1].tolist()] * 2
+    assert columns["c"].tolist() == [0] * 6
+
+
+def test_a_column_that_does_not_vary_takes_no_room() -> None:
+    same = np.full(1000, 7)
+    assert len(packed({"a": same, "b": np.arange(1000) % 200}, ("a", "b"))) < 1100
+
+
 # --- grouping ---------------------------------------------------------------------------------------------------------
 
 
 def test_rows_that_share_a_mixed_number_are_told_apart() -> None:
     first, second = np.array([1, 2, 1, 2, 1]), np.array([5, 5, 5, 5, 6])
     groups = grouped([first, second], np.zeros(5, np.uint64))
-    found = [set(part.tolist()) for part in np.split(groups.order, groups.starts[1:])]
-    assert sorted(found, key=min) == [{0, 2}, {1, 3}, {4}]
+    numbers = groups.of_rows().tolist()
+    assert numbers[:2] == numbers[2:4]
+    assert len(set(numbers)) == groups.count == 3
 
 
-def test_neighbouring_identities_spread_over_all_meetings() -> None:
-    keys = mixed([np.ones(8000, np.int64), np.arange(8000) % 4, np.arange(8000) // 4])
-    counts = np.bincount(((keys >> np.uint64(32)) * np.uint64(8) >> np.uint64(32)).astype(int))
-    assert len(set(keys.tolist())) == 8000
-    assert counts.min() > 800
+def test_messages_spread_over_all_meetings_though_neighbours_stay_together() -> None:
+    number, meetings = np.arange(2**18), np.uint64(8)
+    one = np.ones(len(number), np.int64)
+    keys = keys_of({"group": one, "incarnation": one, "origin": number % 4 + 1, "seqno": number // 4}, 0)
+    counts = np.bincount(((keys >> np.uint64(32)) * meetings >> np.uint64(32)).astype(int))
+    assert len(np.unique(keys)) == len(number)
+    assert counts.min() > len(number) // 16
+    assert np.all(np.diff(keys[: 4 * 256 : 4]) == 1)

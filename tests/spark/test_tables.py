@@ -74,8 +74,10 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def made(spark: Any, runs: Path) -> dict[str, list[dict[str, Any]]]:
-    """Every table, written as Parquet and read back."""
-    store.write_tables(spark, str(runs), runs / "tables")
+    """Every table, written as Parquet and read back; captures are read as if they were large."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store, "are_small", lambda _: False)
+        store.write_tables(spark, str(runs), runs / "tables")
     return {
         name: [row.asDict(recursive=True) for row in store.read_stored(spark, runs / "tables", name).collect()]
         for name in store.NAMES

@@ -53,7 +53,7 @@ def judge(
     """Each run's verdict on each named property: a table with the columns of VERDICTS.
 
     `source` is where the captures are, or the tables `events` and `nodes`. Without names each run is judged by what its
-    protocol guarantees. Judging happens before this returns; only the verdicts are in the driver's memory.
+    protocol guarantees, in that order. Judging happens before this returns; only verdicts are in the driver's memory.
     """
     events, nodes = _tables(spark, source)
     identities = identities_of(nodes)
@@ -61,7 +61,9 @@ def judge(
     wanted = tuple(names)
     needed = wanted or tuple(dict.fromkeys(name for each in guarantees.values() for name in each))
     rows = Judge(events, identities, _searches(needed, registry)).rows()
-    asked = [row for row in rows if wanted or row["property"] in guarantees[row["run"]]]
+    order = {run: wanted or tuple(each) for run, each in guarantees.items()}
+    asked = [row for row in rows if row["property"] in order[row["run"]]]
+    asked.sort(key=lambda row: (row["run"], order[row["run"]].index(row["property"])))
     return spark.createDataFrame(asked, VERDICTS)
 
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from castbed.packets import Packet, kind_of
-from castbed.parts import cell_channel, repair_layer
+from castbed.dissector import packet_names
 from castbed.registry import Registry
 from castbed.wire import family_number
 
@@ -14,14 +11,10 @@ Names = dict[tuple[int, int], str]
 
 def kind_names(registry: Registry) -> Names:
     """The name of every packet type that is installed, by family and kind."""
-    families: dict[str, Iterable[type[Packet]]] = {protocol.name: protocol.packets for protocol in registry.protocols}
-    families |= {membership.name: membership.packets for membership in registry.memberships}
-    families[cell_channel.FAMILY] = cell_channel.PACKETS
-    families[repair_layer.FAMILY] = repair_layer.RepairLayer.PACKETS
     return {
-        (family_number(name), kind_of(packet)): packet.__name__
-        for name, packets in families.items()
-        for packet in packets
+        (family_number(family), kind): name
+        for family, kinds in packet_names(registry).items()
+        for kind, name in kinds.items()
     }
 
 

@@ -1,8 +1,9 @@
 """The table `deliveries` straight from captures: the same rows as from `events`, for a part of the work.
 
 Each capture is read once, whole, into the steps of messages at its node (`receiving`). They travel as bytes, some
-thousand to a row, to where the steps of a message at all nodes meet (`meeting`). Only waits that depend on what the
-writer knew become rows of Spark, to be judged as everywhere else (`waiting`).
+thousand to a row, to where the steps of a message at all nodes meet (`meeting`). What is made there is kept as bytes
+too, and becomes rows when it is used; only waits that depend on what the writer knew are then judged by Spark, as
+everywhere else (`waiting`).
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ import pyarrow as pa
 
 from castbed.errors import ConfigurationError
 from castbed_spark.meeting import Meeting
+from castbed_spark.packing import packed
 from castbed_spark.reading import node_of, plan
-from castbed_spark.receiving import steps_of
+from castbed_spark.receiving import IDENTITY, STEP, Steps, steps_of
 from castbed_spark.schemas import Column, ddl
 from castbed_spark.slices import SLICE_BYTES_MIN, Slice, bundled
 from castbed_spark.source import WHOLE_FILES, read_events, read_nodes
@@ -31,25 +33,25 @@ if TYPE_CHECKING:
 
 CAPTURE_BYTES_MAX = 2**30  # of one capture: a task holds its steps, about as many bytes, at once
 MEETING_BYTES = 32 * 2**20  # of captures to one meeting: some hundred thousand steps, which fit into a cache
+MEETINGS_AT_A_TASK = 16  # at most, about; a batch of Arrow holds what all of them made, and no more than 2 GiB
 _HALF = np.uint64(32)
 _PIECES = "bucket int not null, run string not null, node int not null, steps binary not null"
-_ONLY_LEFT_OVER = (
+_STEP = tuple(column for column in DELIVERIES if column.name in ("run", *IDENTITY, "node", "place"))
+_HELD = (
+    *(column for column in DELIVERIES if column.name != "needless_ns"),
     Column("submitted_by", "int", "node that submitted it", True),
     Column("submitted_place", "bigint", "where, in that node's capture", True),
-    Column("held", "boolean", "whether this delivery is to be judged"),
-    Column("step", "boolean", "whether it is a step of a message that came while another was held"),
-    Column("kind", "int", "what the step was"),
-    Column("at", "bigint", "when"),
     Column("held_place", "bigint", "where the hold is in the node's capture"),
 )
-_LEFT_OVER = (*(column for column in DELIVERIES if column.name != "needless_ns"), *_ONLY_LEFT_OVER)
+_MEANWHILE = (*_STEP, Column("at", "bigint", "when"))
+_MET = "done binary not null, held binary not null, meanwhile binary not null, known binary not null"
 
 
 def deliveries_of(spark: SparkSession, paths: str, columns: Iterable[str] = ()) -> DataFrame:
     """The table `deliveries` of the captures at `paths`, for nodes whose clocks agree; only the named columns, if any.
 
     Captures too large for a task, or several of one node, take the way through `events`.
-    The others are read when this is called, and their steps kept with Spark until the table is no longer in use.
+    The others are read when this is called, and the rows kept with Spark until the table is no longer in use.
     """
     wanted = _chosen(tuple(columns))
     captures = plan(paths, WHOLE_FILES)
@@ -57,13 +59,14 @@ def deliveries_of(spark: SparkSession, paths: str, columns: Iterable[str] = ()) 
         return deliveries(read_events(spark, paths, EVENT_COLUMNS), read_nodes(spark, paths)).select(*names(wanted))
     bundles = bundled(captures, SLICE_BYTES_MIN)
     size = sum(capture.end for capture in captures)
-    count = max(size // MEETING_BYTES, min(len(bundles), spark.sparkContext.defaultParallelism), 1)
+    parallel = spark.sparkContext.defaultParallelism
+    count = max(size // MEETING_BYTES, min(len(bundles), parallel), 1)
     tasks = spark.range(0, len(bundles), 1, max(len(bundles), 1))
-    pieces = tasks.mapInArrow(partial(_pieces, bundles, count), _PIECES).localCheckpoint().groupBy("bucket")
-    done = pieces.applyInArrow(_done(names(wanted)), ddl(wanted))
-    left_over = pieces.applyInArrow(_left_over, ddl(_LEFT_OVER)).localCheckpoint()
-    judged = judged_by_past(left_over.filter("held"), left_over.filter("step"))
-    return done.unionByName(judged.select(*names(wanted)))
+    pieces = tasks.mapInArrow(partial(_pieces, bundles, count), _PIECES)
+    apart = pieces.repartition(max(count // MEETINGS_AT_A_TASK, min(count, parallel)), "bucket")
+    met = apart.groupBy("bucket").applyInArrow(_met(names(wanted)), _MET).localCheckpoint()
+    judged = judged_by_past(_rows(met, "held", _HELD), _rows(met, "meanwhile", _MEANWHILE), _rows(met, "known", _STEP))
+    return _rows(met, "done", wanted).unionByName(judged.select(*names(wanted)))
 
 
 def _chosen(wanted: tuple[str, ...]) -> tuple[Column, ...]:
@@ -87,10 +90,7 @@ def _pieces(bundles: list[list[Slice]], count: int, batches: Iterator[pa.RecordB
 
 
 def _dealt(capture: Slice, count: int) -> pa.RecordBatch:
-    steps = steps_of(capture)
-    buckets = (steps["key"] >> _HALF) * np.uint64(count) >> _HALF  # in order, because the keys are
-    ends = np.searchsorted(buckets, np.arange(count, dtype=np.uint64), side="right").tolist()
-    rows = [(bucket, steps[a:b].tobytes()) for bucket, (a, b) in enumerate(pairwise([0, *ends])) if a < b]
+    rows = [row for steps in steps_of(capture) for row in _by_bucket(steps, count)]
     return pa.RecordBatch.from_arrays(
         [
             pa.array([bucket for bucket, _ in rows], pa.int32()),
@@ -102,12 +102,45 @@ def _dealt(capture: Slice, count: int) -> pa.RecordBatch:
     )
 
 
-def _done(wanted: list[str]) -> Callable[[pa.Table], pa.Table]:
-    def done(pieces: pa.Table) -> pa.Table:
-        return Meeting(pieces).done(wanted)
+def _by_bucket(steps: Steps, count: int) -> Iterator[tuple[int, bytes]]:
+    """Steps that are in the order of their keys, as bytes for each meeting that has some of them."""
+    buckets = (steps["key"] >> _HALF) * np.uint64(count) >> _HALF
+    ends = np.searchsorted(buckets, np.arange(count, dtype=np.uint64), side="right").tolist()
+    for bucket, (first, last) in enumerate(pairwise([0, *ends])):
+        if first < last:
+            yield bucket, packed({name: values[first:last] for name, values in steps.items()}, STEP)
 
-    return done
+
+def _met(wanted: list[str]) -> Callable[[pa.Table], pa.Table]:
+    """What comes of one meeting, as bytes: the rows that are done, and what the others are judged by."""
+
+    def met(pieces: pa.Table) -> pa.Table:
+        meeting = Meeting(pieces)
+        tables = {
+            "done": meeting.done(wanted),
+            "held": meeting.held(names(_HELD)),
+            "meanwhile": meeting.meanwhile(names(_MEANWHILE)),
+            "known": meeting.known(names(_STEP)),
+        }
+        return pa.table({name: pa.array([_as_bytes(table)], pa.binary()) for name, table in tables.items()})
+
+    return met
 
 
-def _left_over(pieces: pa.Table) -> pa.Table:
-    return Meeting(pieces).left_over(names(_LEFT_OVER))
+def _as_bytes(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def _rows(met: DataFrame, what: str, columns: tuple[Column, ...]) -> DataFrame:
+    """What all meetings have of one kind, as rows."""
+    return met.select(what).mapInArrow(_from_bytes, ddl(columns))
+
+
+def _from_bytes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for data in batch.column(0):
+            yield from pa.ipc.open_stream(data.as_buffer())

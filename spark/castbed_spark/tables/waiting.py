@@ -31,14 +31,15 @@ def needless_waits(received: DataFrame, events: DataFrame, nodes: DataFrame) -> 
     semantic = nodes.select("run", F.array_contains("guarantees", SEMANTIC).alias("semantic")).distinct()
     held = received.filter("held_at is not null").join(F.broadcast(semantic), "run")
     steps = events.filter(F.col("kind").isin(int(Kind.SUBMIT), int(Kind.DELIVER)))
-    by_parent = _after_parent(held.filter("semantic"), steps)
-    by_past = judged_by_past(held.filter("not semantic"), steps).select(*_WAIT, "needless_ns")
+    delivered = steps.filter(F.col("kind") == int(Kind.DELIVER))
+    by_parent = _after_parent(held.filter("semantic"), delivered)
+    by_past = judged_by_past(held.filter("not semantic"), delivered, steps).select(*_WAIT, "needless_ns")
     return by_parent.unionByName(by_past)
 
 
-def _after_parent(held: DataFrame, steps: DataFrame) -> DataFrame:
+def _after_parent(held: DataFrame, delivered: DataFrame) -> DataFrame:
     """Since the parent was delivered, or all of the wait if it had been before; none if it never was."""
-    parents = steps.filter(F.col("kind") == int(Kind.DELIVER)).select(
+    parents = delivered.select(
         "run", "node", "group",
         F.col("origin").alias("parent_origin"), F.col("seqno").alias("parent_seqno"),
         F.col("incarnation").alias("parent_incarnation"),
@@ -54,14 +55,15 @@ def _after_parent(held: DataFrame, steps: DataFrame) -> DataFrame:
     return last.select(*_WAIT, _needless(waited))
 
 
-def judged_by_past(held: DataFrame, steps: DataFrame) -> DataFrame:
+def judged_by_past(held: DataFrame, delivered: DataFrame, steps: DataFrame) -> DataFrame:
     """`held` with `needless_ns`: since the last delivery, while it was held, of something that its writer knew.
 
-    `steps` are submissions and deliveries: all of them, or at least all of the messages that came meanwhile.
+    `delivered` are deliveries, at least those that came meanwhile; `steps` are submissions and deliveries, at least
+    those of the messages that came meanwhile.
     """
-    bucketed = steps.withColumn("bucket", F.shiftright("place", BUCKET_BITS))
-    meanwhile = bucketed.filter(F.col("kind") == int(Kind.DELIVER)).select(
-        "run", "node", "bucket", F.col("group").alias("d_group"), F.col("origin").alias("d_origin"),
+    meanwhile = delivered.select(
+        "run", "node", F.shiftright("place", BUCKET_BITS).alias("bucket"),
+        F.col("group").alias("d_group"), F.col("origin").alias("d_origin"),
         F.col("seqno").alias("d_seqno"), F.col("incarnation").alias("d_incarnation"),
         F.col("place").alias("d_place"), F.col("at").alias("d_at"),
     )  # fmt: skip

@@ -8,7 +8,6 @@ from typing import Any
 from rich.table import Table
 
 from castbed.declarations import Protocol
-from castbed.packets import Packet, kind_of
 from castbed.registry import Registry, load_registry
 from castbed_testbed.cli import console
 
@@ -85,21 +84,11 @@ def new_plugin_command(name: str, directory: Path | None) -> int:
 
 
 def dissector_command(out: Path | None) -> int:
-    from castbed.dissector import lua_dissector
-    from castbed.parts import cell_channel, repair_layer
+    from castbed.dissector import lua_dissector, packet_names
 
-    registry = load_registry()
-    families = {p.name: _kinds(p.packets) for p in registry.protocols}
-    families |= {m.name: _kinds(m.packets) for m in registry.memberships if m.packets}
-    families[cell_channel.FAMILY] = _kinds(cell_channel.PACKETS)
-    families[repair_layer.FAMILY] = _kinds(repair_layer.RepairLayer.PACKETS)
-    text = lua_dissector(families)
+    text = lua_dissector(packet_names(load_registry()))
     if out is None:
         print(text, end="")
     else:
         out.write_text(text, encoding="utf-8")
     return 0
-
-
-def _kinds(packets: tuple[type[Packet], ...]) -> dict[int, str]:
-    return {kind_of(packet): packet.__name__ for packet in packets}
