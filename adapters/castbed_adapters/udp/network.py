@@ -32,6 +32,9 @@ class UdpLinks:
         self._air = air
         self._wires = wires
         self._come = come
+        # Bound here once: a method between the host and the transmitter would be called for every frame.
+        self.transmit = _no_air if air is None else air.transmit
+        self.forward = _no_wires if wires is None else wires.forward
 
     @property
     def congested(self) -> bool:
@@ -57,14 +60,6 @@ class UdpLinks:
         if self._air is not None:
             self._air.tune(cell)
 
-    def transmit(self, frame: bytes, to: tuple[NodeNumber, ...]) -> None:
-        assert self._air is not None, "a node without air is in no cell"
-        self._air.transmit(frame, to)
-
-    def forward(self, frame: bytes, to: NodeNumber) -> None:
-        assert self._wires is not None, "only fixed nodes have wires"
-        self._wires.forward(frame, to)
-
     def flush(self) -> None:
         if self._air is not None:
             self._air.flush()
@@ -77,6 +72,14 @@ class UdpLinks:
             self._air.close()
         if self._wires is not None:
             await self._wires.close()
+
+
+def _no_air(frame: bytes, to: tuple[NodeNumber, ...]) -> None:  # noqa: ARG001 (as a transmitter is called)
+    raise AssertionError("a node without air is in no cell")
+
+
+def _no_wires(frame: bytes, to: NodeNumber) -> None:  # noqa: ARG001
+    raise AssertionError("only fixed nodes have wires")
 
 
 class UdpNetwork(PlainNetwork):
