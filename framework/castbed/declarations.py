@@ -26,6 +26,8 @@ NEEDS: Mapping[str, str] = {
     "own_copy": "that a sender receives its own broadcasts",
     "no_crash": "that no node crashes",
     "no_absence": "that no node leaves the range of the others",
+    "hosts_up": "that no host crashes",
+    "core_up": "that the sequencer and the coordinators never crash",
     "core_majority": "that most of the sequencer and the coordinators are up at any time",
 }
 """Everything a protocol may need of the network, and how to say it to people."""

@@ -181,7 +181,8 @@ def _faults(protocol: Protocol, variant: str, random: Random) -> Iterator[tuple[
     if "no_crash" not in needs and random.random() < 0.5:
         down = {"kind": "uniform", "low": "10ms", "high": "3s"}
         storage = random.random() < 0.5
-        yield "random_crashes", {"count": random.randint(1, FAULTS_PER_TRIAL), "down": down, "storage": storage}
+        crashes = {"count": random.randint(1, FAULTS_PER_TRIAL), "down": down, "storage": storage}
+        yield "random_crashes", crashes | ({"roles": ["station"]} if {"hosts_up", "core_up"} & needs else {})
 
 
 def _spare_the_core(data: dict[str, Any], random: Random) -> None:

@@ -20,10 +20,10 @@ from castbed.values import NodeNumber
 from castbed.wire import Codec
 from castbed_testbed.experiment import Experiment, Named
 from castbed_testbed.keys import Secret, read_key
-from castbed_testbed.majority import majority_breaker
+from castbed_testbed.majority import core_of, majority_breaker
 from castbed_testbed.mobility import coverage_gaps
 from castbed_testbed.networks import build_topology
-from castbed_testbed.schedule import Schedule, build_schedule
+from castbed_testbed.schedule import CrashNode, Schedule, build_schedule
 
 REPAIRABLE_MODEL = "broadcast"
 
@@ -143,6 +143,7 @@ def _check_needs(
     breaker = majority_breaker(schedule, topology)
     if breaker is not None:
         taken["core_majority"] = f"faults.{breaker.fault}"
+    taken |= _crashing(schedule, topology)
     who = f"{chosen.protocol.name} ({chosen.variant_name})"
     for need in sorted(chosen.needs):
         if need in taken:
@@ -151,6 +152,18 @@ def _check_needs(
         if need not in transport.offers:
             problem = f"{who} needs {NEEDS[need]}, which {transport.name} does not offer{_remedy(need, topology)}"
             raise ConfigurationError("transport.name", problem)
+
+
+def _crashing(schedule: Schedule, topology: Topology) -> dict[str, str]:
+    """Which needs the crashes of some nodes take away, and the key that does."""
+    needed = {"hosts_up": topology.numbers("host"), "core_up": core_of(topology)}
+    crashes = [happening for happening in schedule.happenings if isinstance(happening, CrashNode)]
+    return {
+        need: f"faults.{crash.fault}"
+        for need, nodes in needed.items()
+        for crash in reversed(crashes)
+        if crash.node in nodes
+    }
 
 
 def _remedy(need: str, topology: Topology) -> str:

@@ -103,9 +103,16 @@ def _timed(plan: Plan, captures: Path | None, progress: Progress | None) -> tupl
     return report, time.perf_counter() - start
 
 
-def judged(plan: Plan, directory: Path, registry: Registry, report: HostReport, wall_s: float) -> Outcome:
+def judged(
+    plan: Plan,
+    directory: Path,
+    registry: Registry,
+    report: HostReport,
+    wall_s: float,
+    properties: list[str] | None = None,
+) -> Outcome:
     """The outcome of a run whose captures are in the directory."""
-    outcome, _ = judge(directory / CAPTURES, registry)
+    outcome, _ = judge(directory / CAPTURES, registry, properties)
     figures = outcome.summary | report_figures(report, plan.experiment, wall_s)
     return Outcome(directory, figures, outcome.violations, outcome.history)
 

@@ -69,6 +69,7 @@ HASTY = Protocol(
         "published": _variant(Hasty, *RELIABLE),
         "fifo": _variant(Hasty, *RELIABLE, "fifo_air"),
         "careless": _variant(Hasty, "no_crash", "no_absence", "fifo_air"),
+        "roaming": _variant(Hasty, "no_crash", "fifo_air"),
         "clumsy": _variant(Clumsy, *RELIABLE, "fifo_air"),
     },
 )

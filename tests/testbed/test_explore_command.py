@@ -52,12 +52,24 @@ def test_words_show_the_steps_and_how_to_play_them(tmp_path: Path) -> None:
         (("sb", "--budget", "x"), "--budget"),
         (("sb", "--model", "hosts=3"), "--model"),
         (("sb", "--strategy", "x"), "--strategy"),
+        (("sb", "--allow", "x"), "--allow: there is no freedom 'x'"),
     ],
 )
 def test_what_cannot_be_explored_is_refused(arguments: tuple[str, ...], problem: str, tmp_path: Path) -> None:
     done = castbed("explore", *arguments, cwd=tmp_path)
     assert done.returncode == 2
     assert problem in done.stderr
+
+
+def test_what_the_model_rules_out_is_tried_only_on_demand(tmp_path: Path) -> None:
+    """S_B as published needs a reliable air; with losses it breaks, and the script says that it goes beyond."""
+    wanted = ("--variant", "published", "--budget", "200", "--jobs", "1", "--allow", "air_loss", "--json")
+    done = castbed("explore", "sb", *wanted, "--out", "found", cwd=tmp_path)
+    assert done.returncode == 1
+    found = json.loads(done.stdout)["violations"]
+    assert any("needs loss on the air" in violation["needs"] for violation in found)
+    assert read(tmp_path / found[0]["script"]).setup.allows == ("air_loss",)
+    assert castbed("run", found[0]["script"], cwd=tmp_path).returncode == 1
 
 
 def test_an_experiment_file_says_where_to_explore(tmp_path: Path) -> None:

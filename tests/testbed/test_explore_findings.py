@@ -15,6 +15,7 @@ from castbed_testbed.explore.corpus import scripts_in
 from castbed_testbed.explore.engine import Request
 from castbed_testbed.explore.explored import code_of, extended, nothing_yet, read_explored, record
 from castbed_testbed.explore.findings import Flaw, Page, findings, flaws_in
+from castbed_testbed.explore.hunting import hunts_in, not_reported, parse_command
 from castbed_testbed.explore.script import parse, read, write
 
 ROOT = Path(__file__).parents[2]
@@ -31,6 +32,7 @@ responsible = "step 2"
 repair = "numbers"
 cost = "bytes"
 """
+COMMAND = "castbed explore hasty --variant published --budget 600 --seed 3 --without crash"
 OVERTAKEN = """
 A submits a to 1
 A submits b to 1
@@ -61,6 +63,41 @@ def test_the_repaired_variant_stands_what_refutes_the_published_one(flaw: Flaw) 
 @pytest.mark.parametrize("protocol", ["m2mc", "eomp"])
 def test_at_least_eight_causes_are_known_within_the_assumptions_of_the_paper(protocol: str) -> None:
     assert len(Page(protocol, FLAWS, [], REGISTRY).causes()) >= 8
+
+
+def test_every_command_that_is_said_to_have_found_something_could_be_given() -> None:
+    hunts = hunts_in(CORPUS)
+    assert {parse_command(hunt.command)[0].protocol for hunt in hunts} == {"eomp", "m2mc", "relm"}
+    for hunt in hunts:
+        request, budget = parse_command(hunt.command)
+        assert budget.schedules  # a budget in seconds finds another amount on every machine
+        assert {script.setup.variant for _, script in hunt.scripts} == {request.variant}
+
+
+@pytest.mark.parametrize("protocol", ["m2mc", "eomp", "relm"])
+def test_causes_that_the_search_finds_outnumber_the_others(protocol: str) -> None:
+    ours = [flaw.account for flaw in FLAWS if flaw.protocol == protocol and flaw.within_the_model]
+    found = {account.cause for account in ours if account.found_by}
+    assert len(found) > len({account.cause for account in ours} - found)
+
+
+def test_a_script_counts_as_found_where_its_kind_is_reported(tmp_path: Path) -> None:
+    """Hasty breaks fifo by overtaking, with whatever names and messages; nothing is ever lost."""
+    (hunt,) = hunts_in(corpus_of(tmp_path, ACCOUNT + f'found_by = "{COMMAND}"\n'))
+    request, budget = parse_command(hunt.command)
+    assert (request, budget) == (Request("hasty", "published", seed=3, without=("crash",)), Budget(600))
+    report = explore(request, budget, REGISTRY)
+    assert not_reported(hunt, report, REGISTRY) == []
+    assert not_reported(hunt, msgspec.structs.replace(report, findings=()), REGISTRY) == ["overtaken"]
+    assert hunts_in(tmp_path, ["sb"]) == []
+
+
+@pytest.mark.parametrize(
+    "wrong", ["castbed run x", "castbed explore sb", "castbed explore sb --variant published --budget 1 --luck"]
+)
+def test_a_command_that_finds_nothing_is_refused(wrong: str) -> None:
+    with pytest.raises(ConfigurationError, match="found_by"):
+        parse_command(wrong)
 
 
 def corpus_of(folder: Path, header: str = ACCOUNT) -> Path:

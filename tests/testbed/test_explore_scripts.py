@@ -13,6 +13,7 @@ from castbed import ConfigurationError
 from castbed_testbed.explore import steps as said
 from castbed_testbed.explore.arena import Setup
 from castbed_testbed.explore.corpus import scripts_in, violated_by, what_changed
+from castbed_testbed.explore.playback import play
 from castbed_testbed.explore.script import Script, read, write
 from castbed_testbed.explore.steps import parse_step, words
 
@@ -67,6 +68,7 @@ def test_comments_and_empty_lines_say_nothing() -> None:
         ("protocol = {}\n", "has no line 'steps:'"),
         ("protocol = \nsteps:\n", "is not TOML above its steps"),
         (script("A crashes", header="colour = 3"), "colour"),
+        (script("A crashes", header='allows = ["luck"]'), "allows: there is no freedom 'luck'"),
         ('protocol = { name = "sb" }\ntopology = {}\nsteps:\n', "protocol.variant: a script says which"),
     ],
 )
@@ -96,14 +98,39 @@ def test_a_step_that_cannot_happen_is_refused(steps: str, problem: str) -> None:
         violated_by(parse(script(steps)), REGISTRY)
 
 
+def test_a_script_may_allow_what_the_model_rules_out() -> None:
+    beyond = parse(script("A submits a to 1\nA crashes", header='allows = ["crash"]'))
+    assert parse(write(beyond)) == beyond
+    assert violated_by(beyond, REGISTRY) == ()
+
+
 def test_of_several_copies_the_first_is_meant_unless_the_step_says_which() -> None:
     """Two copies of `a` for B: the second one may arrive first where the air keeps no order."""
     careless = "A submits a to 1\nSaid a from A to B is duplicated\n"
-    first = parse(script(careless + "B receives Said a from A", variant="careless"))
+    first = parse(script(careless + 2 * "B receives Said a from A\n", variant="careless"))
     second = parse(script(careless + "B receives 2nd Said a from A", variant="careless"))
-    assert violated_by(first, REGISTRY) == ("agreement/missing",)
+    assert violated_by(first, REGISTRY) == ("no_duplication/repeated",)
     with pytest.raises(ConfigurationError, match="overtaking on the air"):
         violated_by(second, REGISTRY)
+
+
+@pytest.mark.parametrize(("end", "violated"), [("", ()), ("then everything settles", ("agreement/missing",))])
+def test_what_is_missing_is_missing_at_the_end_only(end: str, violated: tuple[str, ...], tmp_path: Path) -> None:
+    """Both ways to play a script: for its outcome, and as a run."""
+    lost = parse(script(f"A submits a to 1\nSaid a from A to B is lost\n{end}", variant="careless"))
+    assert violated_by(lost, REGISTRY) == play(lost, REGISTRY, "lost", tmp_path / "run").violated == violated
+
+
+def test_a_script_is_judged_by_what_it_expects_besides_the_guarantees(tmp_path: Path) -> None:
+    """Hasty promises nothing about answers; a script that expects one too early is about that all the same."""
+    steps = "A submits a to 1\nB receives Said a from A\nB submits b to 1 answering a\nC receives Said b from B"
+    expecting = parse(script(steps, header='expects = ["semantic/parent-later"]'))
+    assert violated_by(parse(script(steps)), REGISTRY) == ()
+    assert violated_by(expecting, REGISTRY) == ()
+    late = parse(script(steps + "\nC receives Said a from A", header='expects = ["semantic/parent-later"]'))
+    played = play(late, REGISTRY, "late", tmp_path / "run")
+    assert violated_by(late, REGISTRY) == played.violated == late.expects
+    assert played.outcome.summary["properties"]["semantic"]["holds"] is False
 
 
 @pytest.mark.parametrize("path", scripts_in(CORPUS), ids=lambda path: path.stem)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from random import Random
 
+import msgspec
 import pytest
 from explore_support import BROADCAST, CELLS, REGISTRY, arena
 
+from castbed import Command
 from castbed.history import Kind
+from castbed_plugins.m2mc.commands import Advertise, CreateGroup, JoinGroup, LeaveGroup, RejectGroup, Synchronize
 from castbed_testbed.explore import freedoms as free
 from castbed_testbed.explore.arena import Arena, Setup
 from castbed_testbed.explore.chances import Chances, Limits
 from castbed_testbed.explore.closing import settle
+from castbed_testbed.explore.founding import founding_of
 from castbed_testbed.explore.judging import violations_of
 from castbed_testbed.explore.menu import STRATEGIES, strategy_of
 from castbed_testbed.explore.naming import same_world
@@ -111,6 +115,42 @@ def test_a_majority_of_the_core_stays_up_where_that_is_needed() -> None:
     assert not may_crash(world, second)
     assert not may_crash(world, third)
     assert may_crash(world, where.topology.number("S1"))
+
+
+def test_only_stations_crash_where_hosts_and_core_have_to_stay_up() -> None:
+    """A2, A4 of the EOMP paper; whoever looks beyond allows crashes."""
+    where = arena("eomp", "published", CELLS)
+    world = World(where)
+    role = where.topology.role
+    assert {role(node) for node in where.numbers if may_crash(world, node)} == {"station"}
+    beyond = World(Arena(msgspec.structs.replace(where.setup, allows=("crash",)), REGISTRY))
+    assert all(may_crash(beyond, node) for node in where.numbers)
+
+
+def test_a_freedom_that_is_allowed_is_there_although_the_needs_rule_it_out() -> None:
+    setup = arena("sb", "published").setup
+    allowed = Arena(msgspec.structs.replace(setup, allows=("air_loss", "handoff")), REGISTRY)
+    assert allowed.freedoms == {free.AIR_OVERTAKING, free.AIR_LOSS}
+
+
+def test_users_answer_each_offer_once_and_give_members_commands_as_members() -> None:
+    """M2MC offers a group again while the user has not decided; both offers may be accepted, or one declined."""
+    world = World(arena("m2mc", "published", {**BROADCAST, "groups": {}}))
+    founding = founding_of(world.arena)
+
+    def sensible(command: Command) -> bool:
+        return founding.is_sensible(world, 2, command)
+
+    world.ask(1, CreateGroup("1"))
+    assert not sensible(JoinGroup("1.A"))
+    world.arrive()
+    world.ask(2, Advertise())
+    world.arrive()
+    assert [sensible(command("1.A")) for command in (JoinGroup, RejectGroup, Synchronize)] == [True, True, False]
+    world.ask(2, JoinGroup("1.A"))
+    assert [sensible(command("1.A")) for command in (JoinGroup, RejectGroup, Synchronize)] == [True, True, True]
+    world.ask(2, JoinGroup("1.A"))
+    assert [sensible(command("1.A")) for command in (JoinGroup, RejectGroup, LeaveGroup)] == [False, False, True]
 
 
 def test_needs_take_freedoms_away() -> None:

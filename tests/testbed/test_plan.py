@@ -118,7 +118,15 @@ def test_crashes_that_leave_no_majority_of_the_core_are_refused(data: dict[str, 
     assert said.startswith(
         "faults.crashes: eomp (repaired) needs that most of the sequencer and the coordinators are up"
     )
-    assert planned({**data, "protocol": {"name": "eomp", "variant": "published"}})
+    said = refusal({**data, "protocol": {"name": "eomp", "variant": "published"}})
+    assert said.startswith("faults.crashes: eomp (published) needs that the sequencer and the coordinators never crash")
+
+
+def test_stations_may_crash_where_hosts_may_not() -> None:
+    published = {"protocol": {"name": "eomp", "variant": "published"}}
+    said = refusal(core_crashes(THREE, crash_of("S1", 1000), crash_of("h1", 1000)) | published)
+    assert said.startswith("faults.crashes: eomp (published) needs that no host crashes")
+    assert planned(core_crashes(THREE, crash_of("S1", 1000)) | published)
 
 
 @pytest.mark.parametrize(

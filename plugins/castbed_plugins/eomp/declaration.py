@@ -32,7 +32,7 @@ NETWORK = frozenset({"air", "wire", "reliable_wire", "fifo_wire"})
 
 PUBLISHED = Variant(
     {"host": Host, "station": Station, "coordinator": Coordinator, "sequencer": Sequencer},
-    NETWORK,
+    NETWORK | {"hosts_up", "core_up"},  # A4, A2
     CLAIMED,
     "As in the paper: one-bit request numbers, one retransmission per report",
 )

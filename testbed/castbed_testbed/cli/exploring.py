@@ -35,15 +35,16 @@ def explore_command(
     seed: int,
     strategy: str,
     without: list[str],
+    allow: list[str],
     out: Path | None,
     entry_in: Path | None,
     as_json: bool,
 ) -> int:
     registry = load_registry()
-    request = _request(registry, name, variant, properties, model, seed, strategy, without)
+    request = _request(registry, name, variant, properties, model, seed, strategy, without, allow)
     how_much = parse_budget(budget)
-    if entry_in is not None and (properties or model or not how_much.schedules):
-        raise ConfigurationError("--record", "is for budgets in schedules, without --property and --model")
+    if entry_in is not None and (properties or model or allow or not how_much.schedules):
+        raise ConfigurationError("--record", "is for budgets in schedules, without --property, --model and --allow")
     report = explore(request, how_much, jobs=jobs or cores(), progress=_progress(name))
     if entry_in is not None:
         record(entry_in, extended(nothing_yet(request, code_of(registry, name, request.variant)), report))
@@ -66,14 +67,16 @@ def _request(
     seed: int,
     strategy: str,
     without: list[str],
+    allow: list[str],
 ) -> Request:
     protocol = registry.protocols.get(name, "PROTOCOL")
     chosen = variant_name(protocol, variant, "--variant")
     for wanted in properties:
         registry.checks.get(wanted, "--property")
     sizes = parse_model(model, protocol, chosen)
-    avoided = tuple(check_freedom(freedom) for freedom in without)
-    return Request(name, chosen, tuple(properties), sizes, check_strategy(strategy), seed, avoided)
+    avoided = tuple(check_freedom(freedom, "--without") for freedom in without)
+    allowed = tuple(check_freedom(freedom, "--allow") for freedom in allow)
+    return Request(name, chosen, tuple(properties), sizes, check_strategy(strategy), seed, avoided, allowed)
 
 
 def _progress(name: str) -> Callable[[int, int], None]:

@@ -225,6 +225,9 @@ def explore(
     without: Annotated[
         list[str] | None, typer.Option(help="A freedom of the model not to use, as in crash (any number).")
     ] = None,
+    allow: Annotated[
+        list[str] | None, typer.Option(help="A freedom to use although the model rules it out (any number).")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Where the scripts go. Default: castbed-runs/explore-PROTOCOL-VARIANT.")
     ] = None,
@@ -239,7 +242,19 @@ def explore(
 
     raise typer.Exit(
         explore_command(
-            protocol, variant, properties or [], model, budget, jobs, seed, strategy, without or [], out, record, json
+            protocol,
+            variant,
+            properties or [],
+            model,
+            budget,
+            jobs,
+            seed,
+            strategy,
+            without or [],
+            allow or [],
+            out,
+            record,
+            json,
         )
     )
 

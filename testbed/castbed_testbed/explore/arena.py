@@ -26,7 +26,10 @@ CheckFunction = Callable[[History], list[Violation]]
 
 
 class Setup(msgspec.Struct, frozen=True):
-    """What a script says before its steps: the protocol and the network, as in an experiment."""
+    """What a script says before its steps: the protocol and the network, as in an experiment.
+
+    `allows` names freedoms that the needs of the variant rule out, for those who look beyond its model.
+    """
 
     protocol: str
     variant: str
@@ -34,6 +37,7 @@ class Setup(msgspec.Struct, frozen=True):
     options: Mapping[str, Any] = {}
     membership: Named = Named("static")
     seed: int = 1
+    allows: tuple[str, ...] = ()
 
     def data(self) -> dict[str, Any]:
         """As plain data with the keys of an experiment; what has its default is left out."""
@@ -47,9 +51,14 @@ class Setup(msgspec.Struct, frozen=True):
 
 
 class Arena:
-    """A setup with every plugin found and every name resolved; worlds are made from it."""
+    """A setup with every plugin found and every name resolved; worlds are made from it.
 
-    def __init__(self, setup: Setup, registry: Registry, properties: tuple[str, ...] = ()) -> None:
+    Worlds are judged by `properties` or, if there are none, by what the variant guarantees and what is named `besides`.
+    """
+
+    def __init__(
+        self, setup: Setup, registry: Registry, properties: tuple[str, ...] = (), besides: tuple[str, ...] = ()
+    ) -> None:
         plan = make_plan(load({"name": "explore", "duration": "1s", **setup.data()}).experiment, registry)
         if not 0 <= setup.seed < SEED_MAX:
             raise ConfigurationError("seed", f"has to be a number from 0 to {SEED_MAX - 1}")
@@ -63,14 +72,15 @@ class Arena:
         self.numbers = topology.numbers()
         self.size = len(self.numbers) + 1
         self.needs = plan.chosen.needs
-        self.freedoms = freedoms_of(plan.chosen.protocol, self.needs, topology)
         self.possible = freedoms_of(plan.chosen.protocol, (), topology)
+        self.freedoms = freedoms_of(plan.chosen.protocol, self.needs, topology) | (self.possible & {*setup.allows})
         self.own_copy = "own_copy" in self.needs
         self.keeps_storage = bool({CRASH, AMNESIA} & self.freedoms)
         self.cells = [NOBODY, *(self._cell(number) for number in self.numbers)]
-        self.properties = properties or plan.chosen.variant.guarantees
+        self.properties = properties or tuple(dict.fromkeys((*plan.chosen.variant.guarantees, *besides)))
         self.checks: dict[str, CheckFunction] = {
-            name: registry.checks.get(name, "--property").violations for name in self.properties
+            name: registry.checks.get(name, "expects" if name in besides else "--property").violations
+            for name in self.properties
         }
         judges = can_judge(self.checks, self.identity.guarantees)
         self.judged_quickly = judges and len(topology.groups) == 1 and not plan.chosen.brings_views

@@ -21,10 +21,10 @@ import msgspec
 from castbed.errors import ConfigurationError
 from castbed.registry import Registry, load_registry
 from castbed.units import Duration, convert
+from castbed_testbed.explore.collecting import Collected
 from castbed_testbed.explore.engine import (
     BATCH,
     BatchResult,
-    Collected,
     Finding,
     Found,
     Request,
@@ -98,13 +98,13 @@ def explore(
         for result in pending:
             for found in collected.take(result):
                 workers.shrink(found, ends)
-            for finding in workers.shrunk(wait=False):
-                collected.add(finding)
+            for findings in workers.shrunk(wait=False):
+                collected.add(findings)
             progress(collected.schedules, len(collected.findings))
             if stop_at_first and collected.findings:
                 break
-        for finding in workers.shrunk(wait=True):
-            collected.add(finding)
+        for findings in workers.shrunk(wait=True):
+            collected.add(findings)
     return Report(request, collected.schedules, time.monotonic() - start, tuple(collected.sorted()))
 
 
@@ -114,7 +114,7 @@ class _Alone:
     def __init__(self, request: Request, registry: Registry) -> None:
         self.request = request
         self.registry = registry
-        self.ready: list[Finding | None] = []
+        self.ready: list[tuple[Finding, ...]] = []
 
     def batches(self, budget: Budget, ends: float) -> Iterator[BatchResult]:
         for number, size in budget.sizes():
@@ -125,7 +125,7 @@ class _Alone:
     def shrink(self, found: Found, ends: float) -> None:
         self.ready.append(shrink_found(self.registry, found, self.request.properties, ends))
 
-    def shrunk(self, wait: bool) -> list[Finding | None]:  # noqa: ARG002 (as the other one)
+    def shrunk(self, wait: bool) -> list[tuple[Finding, ...]]:  # noqa: ARG002 (as the other one)
         ready, self.ready = self.ready, []
         return ready
 
@@ -137,7 +137,7 @@ class _Together:
         self.request = request
         self.pool = pool
         self.jobs = jobs
-        self.shrinking: list[Future[Finding | None]] = []
+        self.shrinking: list[Future[tuple[Finding, ...]]] = []
 
     def batches(self, budget: Budget, ends: float) -> Iterator[BatchResult]:
         sizes = budget.sizes()
@@ -155,8 +155,8 @@ class _Together:
     def shrink(self, found: Found, ends: float) -> None:
         self.shrinking.append(self.pool.submit(_shrink, found, self.request.properties, ends))
 
-    def shrunk(self, wait: bool) -> list[Finding | None]:
-        ready: list[Finding | None] = []
+    def shrunk(self, wait: bool) -> list[tuple[Finding, ...]]:
+        ready: list[tuple[Finding, ...]] = []
         while self.shrinking and (wait or self.shrinking[0].done()):
             ready.append(self.shrinking.pop(0).result())
         return ready
@@ -201,5 +201,5 @@ def _explore(request: Request, number: int, size: int, ends: float) -> BatchResu
     return explore_batch(_registry[0], request, number, size, ends)
 
 
-def _shrink(found: Found, properties: tuple[str, ...], ends: float) -> Finding | None:
+def _shrink(found: Found, properties: tuple[str, ...], ends: float) -> tuple[Finding, ...]:
     return shrink_found(_registry[0], found, properties, ends)

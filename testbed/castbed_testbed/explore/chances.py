@@ -89,16 +89,14 @@ class Chances:
             return False
         founding = founding_of(world.arena)
         known = sorted(set(world.arena.topology.groups).union(*world.groups))
-        kinds = [kind for kind in (founding.joining, founding.leaving, founding.other) if kind]
-        if not kinds or not known:
-            kinds = [founding.making] if founding.making else []
-        if not kinds:
-            return False
-        command = command_for(world, choice(choice(kinds)), choice(known or [DEFAULT_GROUP]))
-        if not founding.is_sensible(world, node, command):
-            return False
-        world.ask(node, command)
-        return True
+        kinds = founding.kinds() if known else [founding.making] if founding.making else []
+        group = choice(known or [DEFAULT_GROUP])
+        for kind in self.random.sample(kinds, len(kinds)):
+            command = command_for(world, choice(kind), group)
+            if founding.is_sensible(world, node, command):
+                world.ask(node, command)
+                return True
+        return False
 
     def found(self) -> None:
         """Where the topology has no groups, users make one and join it first."""
@@ -217,7 +215,11 @@ class Chances:
     def crash(self, node: NodeNumber | None = None) -> bool:
         """A node crashes, or one that did starts again."""
         world = self.world
-        node = self.random.choice(world.arena.numbers) if node is None else node
+        if node is None:
+            able = [one for one in world.arena.numbers if not world.is_up(one) or may_crash(world, one)]
+            if not able:
+                return False
+            node = self.random.choice(able)
         if world.is_up(node):
             if not may_crash(world, node):
                 return False

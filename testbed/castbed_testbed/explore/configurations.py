@@ -18,10 +18,11 @@ from castbed_testbed.explore.chances import Limits
 SIZES: Mapping[str, Mapping[str, tuple[int, int]]] = {
     "broadcast": {"members": (2, 4)},
     "sites": {"sites": (2, 4)},
-    "cellular": {"stations": (2, 3), "hosts": (2, 3)},
-    "three_tier": {"coordinators": (1, 2), "stations": (2, 3), "hosts": (2, 3)},
+    "cellular": {"stations": (2, 3), "hosts": (1, 3)},
+    "three_tier": {"coordinators": (1, 3), "stations": (2, 3), "hosts": (1, 3)},
 }
 """The sizes that are drawn where nobody says otherwise: smallest and largest."""
+SOME_OUTSIDE = 0.5  # of the networks whose users may join have some who are in no group yet
 SIZE_MAX = 12  # exploration is for small networks; larger ones are for runs
 _LIMITS = tuple(field for field in Limits.__struct_fields__ if field != "messages_min")
 
@@ -97,6 +98,6 @@ def _topology(protocol: Protocol, sizes: Mapping[str, int], random: Random) -> d
         count = min(sizes["coordinators"], len(stations))
         made["coordinators"] = {f"C{at + 1}": stations[at::count] for at in range(count)}
         del made["stations"]
-    if protocol.commands and random.random() < 0.5:
-        made["groups"] = {"1": sorted(random.sample(sorted(hosts), random.randint(1, len(hosts))))}
+    if protocol.commands and random.random() < SOME_OUTSIDE:
+        made["groups"] = {"1": sorted(random.sample(sorted(hosts), random.randint(0, len(hosts) - 1)))}
     return made

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from castbed.errors import CastbedError
 from castbed.registry import Registry
-from castbed_testbed.explore.arena import Arena
-from castbed_testbed.explore.judging import label
+from castbed_testbed.explore.judging import arena_of, label
 from castbed_testbed.explore.replaying import ExactReplay, WatchedWorld
 from castbed_testbed.explore.script import SUFFIX, Script, read
 
@@ -24,7 +23,7 @@ def scripts_in(folder: Path) -> list[Path]:
 
 def violated_by(script: Script, registry: Registry) -> tuple[str, ...]:
     """What the script violates, as `property/kind`; a step that cannot happen is a ConfigurationError."""
-    arena = Arena(script.setup, registry)
+    arena = arena_of(script, registry)
     played = ExactReplay(WatchedWorld(arena))
     played.play(script.steps, script.settles, arena.freedoms)
     return tuple(dict.fromkeys(label(violation) for violation in played.violations))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gc
 import time
-from collections import Counter
 from random import Random
 
 import msgspec
@@ -22,12 +21,12 @@ from castbed_testbed.explore.configurations import Model, draw
 from castbed_testbed.explore.exhaustive import Exhaustive
 from castbed_testbed.explore.freedoms import needs_in_words
 from castbed_testbed.explore.judging import end, label, stumbled
-from castbed_testbed.explore.kinds import kind_core, kind_text, signature
+from castbed_testbed.explore.kinds import ingredients, kind_core, kind_text, signature
 from castbed_testbed.explore.menu import chosen_strategy, strategy_of
 from castbed_testbed.explore.naming import named, same_world
 from castbed_testbed.explore.replaying import replay
 from castbed_testbed.explore.script import Script, parse, write
-from castbed_testbed.explore.shrinking import Counterexample, Shrinker
+from castbed_testbed.explore.shrinking import Counterexample, minima
 from castbed_testbed.explore.steps import Step
 from castbed_testbed.explore.strategies import RandomWalk, Strategy
 from castbed_testbed.explore.world import Operation, StumbledError, World
@@ -45,7 +44,7 @@ KEPT_PER_LABEL = 2  # schedules of a batch that break a property in one way, the
 class Request(msgspec.Struct, frozen=True):
     """What to explore and how; without `properties` it is about everything that the variant guarantees.
 
-    `without` names freedoms of the model that no schedule uses.
+    `without` names freedoms of the model that no schedule uses, `allows` those beyond it that schedules may use.
     """
 
     protocol: str
@@ -55,6 +54,7 @@ class Request(msgspec.Struct, frozen=True):
     strategy: str = "mix"
     seed: int = 1
     without: tuple[str, ...] = ()
+    allows: tuple[str, ...] = ()
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -83,7 +83,8 @@ class Finding(msgspec.Struct, frozen=True):
     script: Script
     witness: str
     core: str = ""
-    used: frozenset[str] = frozenset()
+    about: frozenset[str] = frozenset()
+    consists: frozenset[str] = frozenset()
     finished: bool = True
 
 
@@ -94,9 +95,9 @@ def explore_batch(
     random = Random(f"explore/{request.seed}/{number}")
     protocol: Protocol = registry.protocols.get(request.protocol, "PROTOCOL")
     setup, limits = draw(protocol, request.variant, request.model, random)
-    arena = Arena(setup, registry, request.properties)
+    arena = Arena(msgspec.structs.replace(setup, allows=request.allows), registry, request.properties)
     arena.freedoms = arena.freedoms.difference(request.without)
-    strategy = strategy_of(chosen_strategy(request.strategy, number), arena, random)
+    strategy = strategy_of(chosen_strategy(request.strategy, number, arena), arena, random)
     batch = _Batch(arena, limits, strategy, random)
     gc.disable()  # machines with parts are cyclic: garbage is collected once per batch
     gc.freeze()  # and what was there before, which is all that was imported, is not looked through for it
@@ -105,7 +106,7 @@ def explore_batch(
             if at % CLOCK_EVERY == 0 and time.monotonic() >= ends:
                 break
             if at % SAME_FREEDOMS == 0 and not isinstance(strategy, Exhaustive):
-                arena.freedoms = _some(batch.freedoms, random)
+                arena.freedoms = _some(batch.freedoms, random) | (strategy.about & batch.freedoms)
             if batch.strategy.exhausted:
                 batch.strategy = RandomWalk(arena, random)
             batch.schedule(at)
@@ -190,78 +191,45 @@ def _first(violations: list[Violation], name: str) -> Violation | None:
 
 def shrink_found(
     registry: Registry, found: Found, properties: tuple[str, ...], ends: float = FOR_EVER
-) -> Finding | None:
-    """The smallest script that shows the same, and what kind it is; less small if time runs out meanwhile."""
+) -> tuple[Finding, ...]:
+    """The smallest scripts that show the same, and what else they show; less small if time runs out meanwhile."""
     script = parse(found.script)
     arena = Arena(script.setup, registry, properties)
-    shrinker = Shrinker(Counterexample(arena, script.steps, True, found.label), registry, ends)
-    small = shrinker.shrink()
-    return None if small is None else finding_of(small, shrinker.finished)
-
-
-def finding_of(small: Counterexample, finished: bool = True) -> Finding:
-    """What a small counterexample shows; `finished` if it is as small as it gets."""
-    played = small.played()
-    violation = small.violation(played)
-    needs = tuple(needs_in_words(played.used, small.arena.possible))
-    expects = tuple(dict.fromkeys(label(one) for one in played.violations))
-    script = Script(small.arena.setup, small.steps, small.settles, expects, needs)
-    core, used = kind_core(played, violation), frozenset(played.used)
-    return Finding(
-        violation.property, kind_text(played, violation), needs, script, violation.words, core, used, finished
+    whole = Counterexample(arena, script.steps, True, found.label)
+    return tuple(
+        finding for small, finished in minima(whole, registry, ends) for finding in findings_of(small, finished)
     )
 
 
-class Collected:
-    """The findings so far: per kind the smallest. Says what is worth shrinking."""
-
-    SHRUNK_PER_SIGNATURE = 24
-    SHRUNK_PER_FREEDOMS = 2
-
-    def __init__(self) -> None:
-        self.schedules = 0
-        self.findings: dict[tuple[str, str], Finding] = {}
-        self._shrunk: Counter[str] = Counter()
-
-    def take(self, result: BatchResult) -> list[Found]:
-        """Count a batch; returns what has to be shrunk."""
-        self.schedules += result.schedules
-        worth = []
-        for found in result.found:
-            freely = f"{found.signature} {found.used}"
-            enough = self._shrunk[freely] >= self.SHRUNK_PER_FREEDOMS
-            if not enough and self._shrunk[found.signature] < self.SHRUNK_PER_SIGNATURE:
-                self._shrunk[found.signature] += 1
-                self._shrunk[freely] += 1
-                worth.append(found)
-        return worth
-
-    def add(self, finding: Finding | None) -> None:
-        if finding is None:
-            return
-        known = self.findings.get((finding.property, finding.kind))
-        if known is None or _size(finding) < _size(known):
-            self.findings[finding.property, finding.kind] = finding
-
-    def sorted(self) -> list[Finding]:
-        """One finding per kind.
-
-        One that needs more freedoms than another of its core is no kind of its own, nor is one that was not shrunk to
-        the end where its property has one that was.
-        """
-        found = [self.findings[key] for key in sorted(self.findings)]
-        return [one for one in found if not any(_covers(other, one) for other in found)]
+def findings_of(small: Counterexample, finished: bool = True) -> list[Finding]:
+    """What a small counterexample shows, one finding per way to break a property; `finished` if it gets no smaller."""
+    played = small.played()
+    needs = tuple(needs_in_words(played.used, small.arena.possible))
+    script = Script(small.arena.setup, small.steps, small.settles, _expected(small), needs)
+    made_of = ingredients(played)
+    shown = {label(violation): violation for violation in reversed(played.violations)}
+    return [
+        Finding(
+            property=one.property,
+            kind=kind_text(played, one),
+            needs=needs,
+            script=script,
+            witness=one.words,
+            core=kind_core(played, one),
+            about=frozenset(part.about for part in made_of if part.about) | played.used,
+            consists=frozenset(map(str, made_of)),
+            finished=finished,
+        )
+        for one in shown.values()
+    ]
 
 
-def _covers(one: Finding, other: Finding) -> bool:
-    if one.finished and not other.finished:
-        return one.property == other.property
-    return (one.property, one.core) == (other.property, other.core) and one.used < other.used
+def _expected(small: Counterexample) -> tuple[str, ...]:
+    """All that the steps violate of what the variant guarantees and of what was looked for."""
+    arena = small.arena
+    judged = Arena(arena.setup, arena.registry, besides=tuple(arena.properties))
+    judged.founding = arena.founding
+    return tuple(dict.fromkeys(label(one) for one in replay(judged, small.steps, small.settles).violations))
 
 
-def _size(finding: Finding) -> tuple[int, int, str]:
-    text = write(finding.script)
-    return len(finding.script.steps), len(text), text
-
-
-__all__ = ["BATCH", "BatchResult", "Collected", "Finding", "Found", "Request", "explore_batch", "shrink_found"]
+__all__ = ["BATCH", "BatchResult", "Finding", "Found", "Request", "explore_batch", "shrink_found"]

@@ -20,7 +20,7 @@ from castbed.registry import Registry
 from castbed_testbed.explore.arena import Arena
 from castbed_testbed.explore.corpus import scripts_in
 from castbed_testbed.explore.explored import Explored
-from castbed_testbed.explore.judging import label
+from castbed_testbed.explore.judging import arena_of, label
 from castbed_testbed.explore.replaying import ExactReplay, Replay, WatchedWorld, replay
 from castbed_testbed.explore.script import Account, Script, read
 from castbed_testbed.explore.steps import SETTLED, words
@@ -71,7 +71,7 @@ def flaws_in(corpus: Path, registry: Registry) -> list[Flaw]:
 
 
 def _flaw(name: str, script: Script, account: Account, registry: Registry) -> Flaw:
-    arena = Arena(script.setup, registry)
+    arena = arena_of(script, registry)
     played = ExactReplay(WatchedWorld(arena))
     started = played.world.now
     played.play(script.steps, script.settles, arena.freedoms)
@@ -177,6 +177,7 @@ class Page:
             "Responsible": account.responsible,
             "Repair": account.repair,
             "Cost": account.cost,
+            "Found by": f"`{account.found_by}`" if account.found_by else "people; the script is played, not searched",
             "On `repaired`": flaw.on_repaired(),
         }
         lines = [f"- **{name}**: {said}" for name, said in facts.items() if said]

@@ -1,7 +1,9 @@
-"""What users may ask for: they join groups that they are not in (and that they were offered, where a protocol makes
-offers), leave those that they are in, and make new ones.
+"""What users may ask for: they join groups that they are not in, leave those that they are in, and make new ones.
 
-Which command does what is found out by trying it. Commands that do none of this are given if they need no group.
+Where a protocol makes offers, users join groups that they were offered. Each offer may be answered, those of a group
+that was joined meanwhile, too. Which command does what is found out by trying it. Of the commands that do none of this,
+those that make a member send something are for members, those that need no group are for everybody, and those that do
+nothing visible answer offers.
 """
 
 from __future__ import annotations
@@ -35,6 +37,14 @@ class Founding:
             self._try(arena, command)
         self.making = [command for command in self.making if command not in self.joining]
         self.other = [command for command in commands if not command.__struct_fields__]
+        known = {*self.making, *self.joining, *self.leaving, *self.other}
+        left = [command for command in commands if command not in known]
+        self.asking = [command for command in left if self._speaks(arena, command)]
+        self.declining = [command for command in left if command not in self.asking and self.offers]
+
+    def kinds(self) -> list[list[type[Command]]]:
+        """What is given once there is a group, by what it does; nothing that the protocol has no command for."""
+        return [kind for kind in (self.joining, self.leaving, self.asking, self.declining, self.other) if kind]
 
     def _try(self, arena: Arena, command: type[Command]) -> None:
         """A node that is in no group tries it on one of another node, then the other node does."""
@@ -44,7 +54,7 @@ class Founding:
         if not inside:
             return
         if outside and _asked(world, outside[-1], command, group):
-            offered = mentions(world.told[outside[-1]], group)
+            offered = bool(offers_of(world, outside[-1], group))
             world.pass_time()
             if group in world.groups[outside[-1]]:
                 self.joining.append(command)
@@ -63,16 +73,32 @@ class Founding:
         known = sorted(set().union(*world.groups))
         return world, known[0] if known else UNKNOWN_GROUP
 
+    def _speaks(self, arena: Arena, command: type[Command]) -> bool:
+        """Whether a member that gives the command sends something."""
+        world, group = self._with_group(arena)
+        member = next((node for node in arena.numbers if group in world.groups[node]), None)
+        before = world.copies
+        return member is not None and _asked(world, member, command, group) and world.copies > before
+
     def is_sensible(self, world: World, node: NodeNumber, command: Command) -> bool:
         """Whether a user could give the command now."""
         kind = type(command)
         if kind in self.making or kind in self.other:
             return True
         group = parse_group(getattr(command, command.__struct_fields__[0]), world.arena.topology.number)
-        if kind in self.leaving:
-            return group in world.groups[node]
-        offered = not self.offers or mentions(world.told[node], group)
-        return kind in self.joining and group not in world.groups[node] and offered
+        inside = group in world.groups[node]
+        if kind in self.leaving or kind in self.asking:
+            return inside
+        if not self.offers:
+            return kind in self.joining and not inside
+        if kind in self.joining and not inside:
+            return any(mentions(notice, group) for notice, _ in world.told[node])
+        return offers_of(world, node, group) > self._answers(world, node, group)
+
+    def _answers(self, world: World, node: NodeNumber, group: Group) -> int:
+        """How often the node joined or declined the group."""
+        answering = {command_for(world, kind, group) for kind in (*self.joining, *self.declining)}
+        return sum(what[0] == "ask" and what[1] == node and what[2] in answering for what in world.trace)
 
 
 def _grows(world: World, node: NodeNumber, command: type[Command], group: Group = UNKNOWN_GROUP) -> bool:
@@ -94,13 +120,18 @@ def command_for(world: World, command: type[Command], group: Group) -> Command:
     return command(*(text for _ in command.__struct_fields__))
 
 
-def mentions(notices: Any, group: Group) -> bool:
-    """Whether the group is somewhere in what a node was told."""
-    if isinstance(notices, msgspec.Struct):
-        return any(mentions(getattr(notices, field), group) for field in notices.__struct_fields__)
-    if isinstance(notices, list | tuple):
-        return any(mentions(one, group) for one in notices)
-    return bool(notices == group)
+def offers_of(world: World, node: NodeNumber, group: Group) -> int:
+    """How often the node was told of the group while it was not in it."""
+    return sum(group not in groups and mentions(notice, group) for notice, groups in world.told[node])
+
+
+def mentions(notice: Any, group: Group) -> bool:
+    """Whether the group is somewhere in a notice."""
+    if isinstance(notice, msgspec.Struct):
+        return any(mentions(getattr(notice, field), group) for field in notice.__struct_fields__)
+    if isinstance(notice, list | tuple):
+        return any(mentions(one, group) for one in notice)
+    return bool(notice == group)
 
 
 def senders_of(arena: Arena) -> tuple[NodeNumber, ...]:

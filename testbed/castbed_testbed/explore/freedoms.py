@@ -68,10 +68,10 @@ def freedoms_of(protocol: Protocol, needs: Iterable[str], topology: Topology) ->
     return frozenset(free)
 
 
-def check_freedom(name: str) -> str:
-    """The name, if a freedom has it."""
+def check_freedom(name: str, key: str) -> str:
+    """The name, if a freedom has it; `key` is where it is written."""
     if name not in WORDS:
-        raise ConfigurationError("--without", f"there is no freedom {name!r} (there are: {', '.join(WORDS)})")
+        raise ConfigurationError(key, f"there is no freedom {name!r} (there are: {', '.join(WORDS)})")
     return name
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from castbed.events import Event
 from castbed.packets import Packet
 from castbed.properties import Violation
+from castbed.registry import Registry
 from castbed_testbed.explore.arena import Arena
 from castbed_testbed.explore.closing import gather, settle
 from castbed_testbed.explore.innocence import Innocence
 from castbed_testbed.explore.naming import timer_text
+from castbed_testbed.explore.script import Script
 from castbed_testbed.explore.world import StumbledError, World
 
 CONTRACT = "contract"  # the property that machines raise nothing but PeerError
@@ -23,6 +25,12 @@ _ABSENT = frozenset({"missing", "parent-missing"})
 
 def label(violation: Violation) -> str:
     return f"{violation.property}/{violation.kind}" if violation.kind else violation.property
+
+
+def arena_of(script: Script, registry: Registry) -> Arena:
+    """Where a script plays: it is judged by all that its variant guarantees, and by what it expects besides."""
+    named = (expected.partition("/")[0] for expected in script.expects)
+    return Arena(script.setup, registry, besides=tuple(name for name in named if name != CONTRACT))
 
 
 def for_good(violation: Violation) -> bool:

@@ -8,13 +8,21 @@ from random import Random
 from castbed.errors import ConfigurationError
 from castbed_testbed.explore.arena import Arena
 from castbed_testbed.explore.exhaustive import Exhaustive
+from castbed_testbed.explore.freedoms import COMMANDS
 from castbed_testbed.explore.guided import Guided
+from castbed_testbed.explore.membership import Membership
 from castbed_testbed.explore.strategies import SIMPLE, Strategy
 
 MIX = "mix"
-STRATEGIES: Mapping[str, type[Strategy]] = {**SIMPLE, "guided": Guided, "exhaustive": Exhaustive}
+STRATEGIES: Mapping[str, type[Strategy]] = {
+    **SIMPLE,
+    "membership": Membership,
+    "guided": Guided,
+    "exhaustive": Exhaustive,
+}
 SHARES: tuple[str, ...] = (
-    "slow-channel", "random", "handoffs", "delays", "priorities", "guided", "slow-channel", "exhaustive",
+    "slow-channel", "membership", "random", "handoffs", "membership", "delays", "priorities", "membership", "guided",
+    "exhaustive",
 )  # fmt: skip
 """The strategies of consecutive batches of the mix."""
 
@@ -26,9 +34,12 @@ def check_strategy(name: str) -> str:
     return name
 
 
-def chosen_strategy(wanted: str, number: int) -> str:
-    """The strategy of the batch of this number."""
-    return SHARES[number % len(SHARES)] if wanted == MIX else wanted
+def chosen_strategy(wanted: str, number: int, arena: Arena) -> str:
+    """The strategy of the batch of this number; the mix has none about memberships where users have no commands."""
+    if wanted != MIX:
+        return wanted
+    name = SHARES[number % len(SHARES)]
+    return name if name != "membership" or COMMANDS in arena.freedoms else "slow-channel"
 
 
 def strategy_of(name: str, arena: Arena, random: Random) -> Strategy:

@@ -14,7 +14,7 @@ from castbed.registry import Registry
 from castbed.values import NodeNumber
 from castbed.wire import ethernet_frame
 from castbed_testbed.explore.arena import Arena
-from castbed_testbed.explore.judging import CONTRACT, label
+from castbed_testbed.explore.judging import CONTRACT, arena_of, for_good, label
 from castbed_testbed.explore.replaying import ExactReplay, WatchedWorld
 from castbed_testbed.explore.script import SUFFIX, Script, write
 from castbed_testbed.explore.world import Copy
@@ -85,22 +85,28 @@ def expected(script: Script, violated: tuple[str, ...]) -> bool:
 
 
 def play(script: Script, registry: Registry, name: str, out: Path | None = None) -> Played:
-    """Carry the script out into a run directory and judge it by all that the variant guarantees."""
-    arena = Arena(script.setup, registry)
+    """Carry the script out into a run directory and judge it by what the variant guarantees and the script expects."""
+    arena = arena_of(script, registry)
     plan = _plan(arena, name)
     directory = prepare(out or Path(RUNS) / f"{name}-{arena.seed}")
     (directory / SCRIPT).write_text(write(script), encoding="utf-8")
     write_json(directory / MANIFEST, manifest_of(plan))
     start = time.perf_counter()
     report, stumbled = _recorded(arena, plan, script, directory / CAPTURES)
-    outcome = judged(plan, directory, registry, report, time.perf_counter() - start)
-    violated = tuple(dict.fromkeys(label(one) for found in outcome.violations.values() for one in found)) + stumbled
+    outcome = judged(plan, directory, registry, report, time.perf_counter() - start, list(arena.properties))
+    violated = _violated(outcome, script.settles) + stumbled
     outcome.summary["expects"] = list(script.expects)
     outcome.summary["as_expected"] = as_expected = expected(script, violated)
     write_json(directory / SUMMARY, outcome.summary)
     if out is None:
         point_latest(directory)
     return Played(outcome, violated, as_expected)
+
+
+def _violated(outcome: Outcome, settled: bool) -> tuple[str, ...]:
+    """What the captures show; of a script that does not settle, what nothing can mend."""
+    found = [one for violations in outcome.violations.values() for one in violations]
+    return tuple(dict.fromkeys(label(one) for one in found if settled or for_good(one)))
 
 
 def _plan(arena: Arena, name: str) -> Plan:

@@ -10,12 +10,14 @@ from castbed.properties import Violation
 from castbed.values import NodeNumber
 from castbed_testbed.explore.arena import Arena
 from castbed_testbed.explore.closing import settle
-from castbed_testbed.explore.freedoms import WORDS
-from castbed_testbed.explore.judging import stumbled, violations_of
+from castbed_testbed.explore.freedoms import AIR_OVERTAKING, WIRE_OVERTAKING, WORDS
+from castbed_testbed.explore.judging import for_good, stumbled, violations_of
 from castbed_testbed.explore.naming import check_names, operation_of
-from castbed_testbed.explore.rules import freedom_used
-from castbed_testbed.explore.steps import Step, words
-from castbed_testbed.explore.world import StumbledError, World
+from castbed_testbed.explore.rules import SPARED, freedom_used
+from castbed_testbed.explore.steps import Arrives, Step, words
+from castbed_testbed.explore.world import Copy, Operation, StumbledError, World
+
+OVERTAKING = frozenset({AIR_OVERTAKING, WIRE_OVERTAKING})
 
 
 class WatchedWorld(World):
@@ -37,16 +39,20 @@ class Replay:
         self.world = world
         self.happened: list[Step] = []
         self.used: set[str] = set()
+        self.put_off: set[tuple[str, str]] = set()  # packet types that steps hold back (late) or let be overtaken
         self.violations: list[Violation] = []
 
     def play(self, steps: Iterable[Step], settles: bool, allowed: frozenset[str]) -> None:
-        """Do every step that can happen and that the freedoms allow, then settle and judge."""
+        """Do every step that can happen and that the freedoms allow, then settle and judge.
+
+        Of a world that is not at rest only what nothing can mend is believed.
+        """
         try:
             for step in steps:
                 self._do(step, allowed)
             if settles:
                 settle(self.world)
-            self.violations = violations_of(self.world)
+            self.violations = [one for one in violations_of(self.world) if settles or for_good(one)]
         except StumbledError as error:
             self.violations = [stumbled(self.world, error)]
 
@@ -59,7 +65,17 @@ class Replay:
             if freedom is not None:
                 self.used.add(freedom)
             self.happened.append(step)
+            if freedom in OVERTAKING:
+                self.put_off.add(("overtaken", type(_overtaken(self.world, operation).packet).__name__))
             self.world.again(operation)
+            if isinstance(step, Arrives) and step.but:
+                held_back = (copy for copy in self.world.flying if (copy.sender, copy.to) in operation[1])
+                self.put_off.update(("late", type(copy.packet).__name__) for copy in held_back)
+
+
+def _overtaken(world: World, operation: Operation) -> Copy:
+    """The copy that would be the next on the channel of the one that is received."""
+    return world.oldest(next(copy for copy in world.flying if copy.serial == operation[1]))
 
 
 def replay(arena: Arena, steps: Sequence[Step], settles: bool = True, allowed: frozenset[str] | None = None) -> Replay:
@@ -84,6 +100,7 @@ class ExactReplay(Replay):
         freedom = freedom_used(self.world, operation)
         if freedom is not None and freedom not in allowed:
             variant = f"{self.world.arena.setup.protocol} ({self.world.arena.setup.variant})"
-            what = WORDS.get(freedom, "this, which no network and no node does now")
+            spared = "a crash of a node that has to stay up"
+            what = WORDS.get(freedom, spared if freedom == SPARED else "this, which no network and no node does now")
             raise ConfigurationError(where, f"uses {what}, which the model of {variant} does not allow")
         super()._do(step, allowed)

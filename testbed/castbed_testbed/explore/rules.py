@@ -8,7 +8,7 @@ from castbed_testbed.explore.founding import founding_of
 from castbed_testbed.explore.world import Copy, Operation, World
 
 IMPOSSIBLE = "impossible"  # no network and no node does this
-CORE_DOWN = "core_down"  # too many of the sequencer and the coordinators down at once
+SPARED = "spared"  # a node that has to stay up
 
 
 def freedom_used(world: World, operation: Operation) -> str | None:
@@ -22,7 +22,7 @@ def freedom_used(world: World, operation: Operation) -> str | None:
     if what == "move":
         return _moved(world, *given)
     if what == "crash":
-        return freedoms.CRASH if may_crash(world, given[0]) else CORE_DOWN
+        return freedoms.CRASH if may_crash(world, given[0]) else SPARED
     if what == "restart":
         return None if given[1] else freedoms.AMNESIA
     if what == "ask":
@@ -52,12 +52,17 @@ def _moved(world: World, host: NodeNumber, station: NodeNumber) -> str | None:
 
 
 def may_crash(world: World, node: NodeNumber) -> bool:
-    """Whether the need for a majority of the core, if there is one, survives the crash of the node.
+    """Whether what the variant needs of hosts and of the core survives the crash of the node.
 
-    Who came back has to learn from the others what it lost, which may take for ever here: it does not count.
+    For the majority of the core, who came back does not count: it has to learn from the others what it lost, which may
+    take for ever here.
     """
-    core = world.arena.core
-    if "core_majority" not in world.arena.needs or node not in core:
+    arena = world.arena
+    if freedoms.CRASH in arena.setup.allows:
         return True
-    up = sum(world.is_up(other) and world.lives[other] == 0 for other in core if other != node)
-    return 2 * up > len(core)
+    if node not in arena.core:
+        return "hosts_up" not in arena.needs or node not in arena.topology.numbers("host")
+    if "core_up" in arena.needs:
+        return False
+    up = sum(world.is_up(other) and world.lives[other] == 0 for other in arena.core if other != node)
+    return "core_majority" not in arena.needs or 2 * up > len(arena.core)

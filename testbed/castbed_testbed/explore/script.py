@@ -25,6 +25,7 @@ from castbed.errors import ConfigurationError
 from castbed.units import convert
 from castbed_testbed.experiment import Named, ProtocolChoice
 from castbed_testbed.explore.arena import Setup
+from castbed_testbed.explore.freedoms import check_freedom
 from castbed_testbed.explore.steps import SETTLED, Step, parse_step, words
 
 SUFFIX = ".steps"
@@ -33,7 +34,11 @@ BYTES_MAX = 1 << 20  # a script is read by people
 
 
 class Account(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What people want to know about a flaw; `beyond` names the assumption of the paper that the script leaves."""
+    """What people want to know about a flaw.
+
+    `found_by` is the command that reports it, if the search does; `beyond` names the assumption of the paper that the
+    script leaves.
+    """
 
     title: str
     claims: tuple[str, ...]
@@ -42,6 +47,7 @@ class Account(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     responsible: str
     repair: str
     cost: str
+    found_by: str = ""
     beyond: str = ""
 
 
@@ -61,6 +67,7 @@ class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     topology: dict[str, Any]
     membership: Named = Named("static")
     seed: int = 1
+    allows: tuple[str, ...] = ()
     expects: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     finding: Account | None = None
@@ -69,6 +76,8 @@ class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def write(script: Script) -> str:
     """The script as a file."""
     header = script.setup.data()
+    if script.setup.allows:
+        header["allows"] = list(script.setup.allows)
     if script.expects:
         header["expects"] = list(script.expects)
     if script.needs:
@@ -97,6 +106,7 @@ def parse(text: str, source: str = "script") -> Script:
         header.protocol.options,
         header.membership,
         header.seed,
+        tuple(check_freedom(freedom, "allows") for freedom in header.allows),
     )
     return Script(setup, tuple(steps), settles, header.expects, header.needs, header.finding)
 

@@ -12,9 +12,9 @@ from castbed.errors import CastbedError
 from castbed.properties import Violation
 from castbed.registry import Registry
 from castbed_testbed.explore.arena import Arena, Setup
-from castbed_testbed.explore.judging import for_good, label
+from castbed_testbed.explore.judging import label
 from castbed_testbed.explore.replaying import Replay, replay
-from castbed_testbed.explore.steps import Arrives, Asks, OnCopy, Receives, Step, Submits
+from castbed_testbed.explore.steps import Arrives, Asks, OnCopy, Receives, Step, Submits, TimePasses
 
 REPLAYS_MAX = 1_500  # for one counterexample; most need a fifth of that
 
@@ -56,14 +56,26 @@ class Shrinker:
             self._fewer_steps()
             self._simpler_steps()
             self._coarser_steps()
+            self._coarsest_steps()
             self._fewer_freedoms()
             self._fewer_nodes()
             self._try(self.best.steps, settles=False)
         return self.best
 
-    def _size(self) -> tuple[int, int, bool, int]:
+    def _coarsest_steps(self) -> None:
+        """Everything arrives before each other step, except on the channels that stay behind, if that is smaller."""
+        before, size = self.best, self._size()
+        if not any(isinstance(step, Receives) for step in before.steps) or not self._try(_coarsest(before)):
+            return
+        self._fewer_steps()
+        self._simpler_steps()
+        if self._size() >= size:
+            self.best = before
+
+    def _size(self) -> tuple[int, int, int, bool, int]:
         details = sum(len(step.but) for step in self.best.steps if isinstance(step, Arrives))
-        return len(self.best.steps), details, self.best.settles, self.best.arena.size
+        single = sum(isinstance(step, Receives) for step in self.best.steps)
+        return len(self.best.steps), single, details, self.best.settles, self.best.arena.size
 
     def _try(
         self,
@@ -73,16 +85,14 @@ class Shrinker:
         allowed: frozenset[str] | None = None,
     ) -> bool:
         """Whether these steps do it, too; if they do, they are the best."""
-        if self.replays and time.monotonic() >= self.ends:
+        if self.replays and (self.replays >= REPLAYS_MAX or time.monotonic() >= self.ends):
             self.finished = False
-        if self.replays >= REPLAYS_MAX or not self.finished:
             return False
         self.replays += 1
         arena = arena or self.best.arena
         settles = self.best.settles if settles is None else settles
         played = replay(arena, steps, settles, allowed or self.allowed)
-        found = [violation for violation in played.violations if label(violation) == self.best.wanted]
-        if not any(settles or for_good(violation) for violation in found):
+        if self.best.wanted not in map(label, played.violations):
             return False
         self.best = Counterexample(arena, tuple(played.happened), settles, self.best.wanted)
         return True
@@ -142,6 +152,50 @@ class Shrinker:
             if all(arena.topology.has(other) for other in named):
                 arena.founding = self.best.arena.founding
                 self._try(self.best.steps, arena=arena)
+
+
+def minima(found: Counterexample, registry: Registry, ends: float) -> list[tuple[Counterexample, bool]]:
+    """Smallest counterexamples in a larger one, each with whether it gets no smaller.
+
+    The first, and those that are left without some sort of step that the first one needs: one schedule may break a
+    property for more than one reason.
+    """
+    small = _shrunk(found, registry, ends)
+    smaller = [small] if small is not None else []
+    for sort in sorted({_sort(step) for step in small[0].steps} - {""}) if small is not None else ():
+        steps = tuple(step for step in found.steps if _sort(step) != sort)
+        other = _shrunk(msgspec.structs.replace(found, steps=steps), registry, ends)
+        smaller += [other] if other is not None else []
+    return smaller
+
+
+def _shrunk(found: Counterexample, registry: Registry, ends: float) -> tuple[Counterexample, bool] | None:
+    shrinker = Shrinker(found, registry, ends)
+    small = shrinker.shrink()
+    return None if small is None else (small, shrinker.finished)
+
+
+def _sort(step: Step) -> str:
+    """What a schedule may do without: a timer, a command, a loss, a move, a crash; nothing for what all have."""
+    if isinstance(step, Submits | Receives | Arrives | TimePasses):
+        return ""
+    about = [str(getattr(step, field, "")) for field in ("timer", "command", "packet")]
+    return " ".join([type(step).__name__, *about])
+
+
+def _coarsest(found: Counterexample) -> tuple[Step, ...]:
+    """The steps with no reception of a single copy."""
+    steps: list[Step] = []
+    received = False
+    for at, step in enumerate(found.steps):
+        if isinstance(step, Receives):
+            received = True
+            continue
+        if received:
+            steps.append(Arrives(_behind(found, at)))
+        received = False
+        steps.append(step)
+    return (*steps, Arrives(_behind(found, len(found.steps)))) if received else tuple(steps)
 
 
 def _behind(found: Counterexample, until: int) -> tuple[tuple[str, str], ...]:

@@ -17,7 +17,9 @@ TIMER_PRIORITY = 0.5  # at most: timers are slow compared with packets
 
 
 class Strategy:
-    """Base of all strategies."""
+    """Base of all strategies; what it is about is never taken from its schedules, where the model allows it."""
+
+    about: frozenset[str] = frozenset()
 
     def __init__(self, arena: Arena, random: Random) -> None:
         self.arena = arena
@@ -140,16 +142,17 @@ class DelayBounded(Strategy):
             if at in delays and ready:
                 put_off.add(ready[0].serial)
             elif random.random() < 0.3 or not ready:
-                if not (chances.submit() or chances.disturb() or chances.fire()) and not ready:
+                acts = (chances.submit, chances.disturb, chances.fire, chances.lose)
+                if not any(act() for act in random.sample(acts, len(acts))) and not ready:
                     return
             else:
                 chances.receive_copy(ready[0])
 
 
 def channels_of(arena: Arena, random: Random) -> list[Channel]:
-    """The channels on which something travels when every user submits once and every host moves once."""
+    """The channels on which something travels when every host moves once and every user submits before and after."""
     world = World(arena)
-    chances = Chances(world, random, Limits(messages=len(arena.submitters), steps=PROBE_STEPS_MAX))
+    chances = Chances(world, random, Limits(messages=2 * len(arena.submitters), steps=PROBE_STEPS_MAX))
     seen: dict[Channel, None] = {}
     try:
         chances.found()
@@ -157,6 +160,7 @@ def channels_of(arena: Arena, random: Random) -> list[Channel]:
             chances.submit(node)
             if HANDOFF in arena.freedoms and node in arena.movable:
                 chances.hand_off(node)
+                chances.submit(node)
         for _ in range(PROBE_STEPS_MAX):
             if not world.flying:
                 break

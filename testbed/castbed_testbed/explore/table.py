@@ -67,7 +67,7 @@ class Table:
         self.cells = list(arena.cells)
         self.groups: list[set[Group]] = [set() for _ in range(size)]
         self.delivered: list[list[Message]] = [[] for _ in range(size)]
-        self.told: list[list[Notice]] = [[] for _ in range(size)]
+        self.told: list[list[tuple[Notice, frozenset[Group]]]] = [[] for _ in range(size)]  # and its groups then
         self.accepted: dict[str, tuple[Group, Mid]] = {}
         self.noted = 0
 
@@ -166,7 +166,7 @@ class Table:
             self.stored[node][action.key] = msgspec.msgpack.encode(action.value)
 
     def _tell(self, node: NodeNumber, action: do.Tell) -> None:
-        self.told[node].append(action.notice)
+        self.told[node].append((action.notice, frozenset(self.groups[node])))
 
     # --- what travels ------------------------------------------------------------------------------------------------
 
