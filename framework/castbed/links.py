@@ -13,6 +13,7 @@ from typing import Annotated, Any, NamedTuple, Protocol
 
 import msgspec
 
+from castbed.packets import Packet
 from castbed.topology import Topology
 from castbed.values import NOBODY, NodeNumber
 
@@ -51,13 +52,15 @@ class RunSetting(msgspec.Struct, frozen=True):
 class Arrival(NamedTuple):
     """A frame that came in. `to` is NOBODY for a frame that was meant for several.
 
-    `at` is the kernel's time of reception (CLOCK_REALTIME, nanoseconds), 0 where the link has none.
+    `at` is the kernel's time of reception (CLOCK_REALTIME, nanoseconds), 0 where the link has none. `inside` is what
+    the frame carries, and who sent it, where a node of the same process did and nobody has to decode it.
     """
 
     on_wire: bool
     to: NodeNumber
     frame: bytes
     at: int
+    inside: tuple[Packet, NodeNumber] | None = None
 
 
 Heard = Callable[[Sequence[Arrival]], None]
@@ -92,8 +95,8 @@ class Links(Protocol):
     def transmit(self, frame: bytes, to: tuple[NodeNumber, ...]) -> None:
         """On the air: to everybody in the cell, or (`to`) to those of the listed nodes that are in it."""
 
-    def forward(self, frame: bytes, to: NodeNumber) -> None:
-        """On the wire to a fixed node."""
+    def forward(self, frame: bytes, to: NodeNumber, packet: Packet | None = None) -> None:
+        """On the wire to a fixed node; `packet` is what the frame carries, if the host can say."""
 
     def flush(self) -> None:
         """Send what was queued."""

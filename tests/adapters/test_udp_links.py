@@ -20,6 +20,7 @@ import tomli_w
 from castbed import topology as shapes
 from castbed.errors import UnavailableError
 from castbed.links import NOWHERE, SHARED_AIR, Arrival, RunSetting
+from castbed.packets import Packet
 from castbed_adapters.udp import addresses, wires
 from castbed_adapters.udp.addresses import Groups, draw_groups, find_interface
 from castbed_adapters.udp.air import ENVELOPE, MAGIC, QUEUE_CONGESTED, QUEUE_MAX, SLIP, VERSION, MulticastAir, checked
@@ -371,6 +372,24 @@ def test_nodes_of_one_process_that_answer_each_other_keep_the_order_and_let_othe
     heard, turn = asyncio.run(run())
     assert heard == [b"%d" % number for number in range(500)]
     assert turn < wires.HANDED_OVER_AT_ONCE
+
+
+def test_between_nodes_of_one_process_a_frame_need_not_be_decoded() -> None:
+    async def run() -> list[Arrival]:
+        shared, arrivals = network(), list[Arrival]()
+        one, other = Site(shared, 1), Site(shared, 2)
+        await other.up({1: await one.up({})})
+        other.links.listen(arrivals.extend)
+        one.links.forward(b"frame", 2, Packet())
+        one.links.forward(b"another", 2)
+        one.links.flush()
+        for site in (one, other):
+            await site.links.close()
+        return arrivals
+
+    first, second = asyncio.run(run())
+    assert (first.frame, first.inside) == (b"frame", (Packet(), 1))
+    assert (second.frame, second.inside) == (b"another", None)
 
 
 @pytest.mark.parametrize(

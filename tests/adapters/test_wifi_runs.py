@@ -38,19 +38,26 @@ done
 
 ATTACKER = """
 import random, socket
+from castbed.authentication import SEAL_BYTES
+from castbed_adapters.wifi.envelope import letter_bytes, read_letter
 ear = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
 ear.bind(("wX", 3))
 mouth = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
 mouth.bind(("wX", 0))
 while True:
     heard, (_, _, kind, _, _) = ear.recvfrom(65536)
-    if kind == socket.PACKET_OUTGOING or heard[12:13] != bytes([0x88]):
+    if kind == socket.PACKET_OUTGOING or heard[12:14] != bytes([0x88, 0xB5]):
         continue
-    changed = bytearray(heard)
-    changed[random.randrange(14, len(changed))] ^= 1
-    unsealed = heard[:17] + bytes([heard[17] & ~2]) + heard[18:]
-    for frame in (heard, bytes(changed), unsealed):
-        mouth.send(frame)
+    token, _, cell, to, frame = read_letter(heard[14:])
+    changed = bytearray(frame)
+    changed[random.randrange(len(changed))] ^= 1
+    unsealed = frame[:3] + bytes([frame[3] & ~2]) + frame[4:-SEAL_BYTES]
+    garbled = bytearray(heard)
+    garbled[random.randrange(14, len(frame))] ^= 1
+    for said in (bytes(changed), unsealed):
+        mouth.send(heard[:14] + letter_bytes(token, said, cell, to))
+    for said in (heard, garbled):
+        mouth.send(said)
 """
 
 
@@ -83,7 +90,8 @@ def test_an_attacker_who_repeats_and_changes_every_frame_reaches_nobody(tmp_path
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout)
     assert summary["delivered"] == summary["expected"] > 0
-    assert all(summary["links"][reason] > 10 for reason in ("replayed", "forged", "foreign")), summary["links"]
+    links = summary["links"]
+    assert all(links[reason] > 10 for reason in ("replayed", "forged", "foreign", "malformed")), links
 
 
 def test_an_interface_that_is_not_there_is_a_mistake_in_the_experiment(tmp_path: Path) -> None:

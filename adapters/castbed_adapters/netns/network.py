@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from castbed.links import NOWHERE, Cell, Heard, RunSetting
+from castbed.packets import Packet
 from castbed.topology import Topology
 from castbed.values import NodeNumber
 from castbed_adapters.netns.devices import AIR, WIRE, bring_loopback_up, lay_wires, open_radio, wire_address
@@ -140,9 +141,9 @@ class NetnsLinks:
         assert self._air is not None, "a node without a radio is in no cell"
         self._air.transmit(frame, to)
 
-    def forward(self, frame: bytes, to: NodeNumber) -> None:
+    def forward(self, frame: bytes, to: NodeNumber, packet: Packet | None = None) -> None:
         assert self._wires is not None, "only fixed nodes have wires"
-        self._wires.forward(frame, to)
+        self._wires.forward(frame, to, packet)
 
     def flush(self) -> None:
         for link in (self._air, self._wires):

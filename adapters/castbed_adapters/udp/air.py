@@ -12,6 +12,7 @@ import socket
 from collections import Counter, deque
 from struct import Struct
 from struct import error as struct_error
+from time import monotonic_ns
 from zlib import crc32
 
 from castbed.links import NOWHERE, Arrival, Cell, Heard
@@ -26,6 +27,7 @@ NUMBER = Struct(">I")
 CHECKSUM = Struct(">I")  # CRC-32 of everything before it
 DATAGRAM_BYTES_MAX = 65_507  # what UDP over IPv4 carries
 RECEIVED_AT_ONCE = 64  # datagrams, before other things in this process get their turn
+STILL_BUSY_NS = 100_000  # who is woken again so soon expects more than one
 QUEUE_MAX = 1024  # datagrams that wait because the interface takes no more now
 QUEUE_CONGESTED = QUEUE_MAX // 2
 
@@ -59,6 +61,7 @@ class MulticastAir:
         self._open_to: SocketAddress = ("", 0)
         self._queue: deque[tuple[bytes, SocketAddress]] = deque()
         self._buffer = bytearray(DATAGRAM_BYTES_MAX + 1)
+        self._busy_until = 0
         self._notes = KernelNotes(counters)
 
     frame_bytes_max = DATAGRAM_BYTES_MAX - ENVELOPE.size - SLIP.size - 64 * NUMBER.size - CHECKSUM.size
@@ -157,13 +160,18 @@ class MulticastAir:
     # --- in ----------------------------------------------------------------------------------------------------------
 
     def _readable(self) -> None:
-        """Take everything that is there, up to a limit, and hand it over at once."""
+        """Take what is there, up to a limit, and hand it over at once.
+
+        Where datagrams come one by one, none waits until the kernel has said that there is no second; if there is one,
+        this is called again at once.
+        """
         arrivals: list[Arrival] = []
+        at_once = RECEIVED_AT_ONCE if monotonic_ns() < self._busy_until else 1
         buffer = self._buffer
         view = [memoryview(buffer)]
         receive = self._socket.recvmsg_into
         try:
-            for _ in range(RECEIVED_AT_ONCE):
+            for _ in range(at_once):
                 size, ancillary, _, _ = receive(view, ANCILLARY_BYTES)
                 at = self._notes.read(ancillary) if ancillary else 0
                 self._unpack(buffer, size, at, arrivals)
@@ -173,6 +181,7 @@ class MulticastAir:
             self._counters["unreceivable"] += 1
         if arrivals:
             self._heard(arrivals)
+        self._busy_until = monotonic_ns() + STILL_BUSY_NS
 
     def _unpack(self, buffer: bytearray, size: int, at: int, arrivals: list[Arrival]) -> None:
         """Append the frames of one datagram that are for this node."""

@@ -9,6 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from castbed.links import Cell, Heard, RunSetting
+from castbed.packets import Packet
 from castbed.values import NodeNumber
 from castbed_adapters.plain_network import PlainNetwork
 from castbed_adapters.udp.addresses import Groups, Interface, draw_groups, find_interface
@@ -78,7 +79,7 @@ def _no_air(frame: bytes, to: tuple[NodeNumber, ...]) -> None:  # noqa: ARG001 (
     raise AssertionError("a node without air is in no cell")
 
 
-def _no_wires(frame: bytes, to: NodeNumber) -> None:  # noqa: ARG001
+def _no_wires(frame: bytes, to: NodeNumber, packet: Packet | None = None) -> None:  # noqa: ARG001
     raise AssertionError("only fixed nodes have wires")
 
 

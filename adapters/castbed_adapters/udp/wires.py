@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary
 
 from castbed.errors import UnavailableError
 from castbed.links import Arrival, Heard
+from castbed.packets import Packet
 from castbed.values import NodeNumber
 from castbed.wire import FRAME_BYTES_MAX
 from castbed_adapters.udp.addresses import Interface
@@ -36,7 +37,7 @@ class _End(Protocol):
     @property
     def congested(self) -> bool: ...
 
-    def put(self, frame: bytes) -> None:
+    def put(self, frame: bytes, packet: Packet | None) -> None:
         """Have the frame sent with the next `flush`."""
 
     def flush(self) -> None: ...
@@ -134,7 +135,7 @@ class _Wire(asyncio.Protocol):
     def resume_writing(self) -> None:
         self.congested = False
 
-    def put(self, frame: bytes) -> None:
+    def put(self, frame: bytes, packet: Packet | None) -> None:  # noqa: ARG002 (only bytes travel)
         self._outgoing.append(LENGTH.pack(len(frame)))
         self._outgoing.append(frame)
 
@@ -204,8 +205,9 @@ class _Inner:
     def congested(self) -> bool:
         return len(self.other._arrived) > HANDED_OVER_AT_ONCE
 
-    def put(self, frame: bytes) -> None:
-        self._outgoing.append(Arrival(True, self._peer, frame, 0))
+    def put(self, frame: bytes, packet: Packet | None) -> None:
+        inside = None if packet is None else (packet, self._wires.me)
+        self._outgoing.append(Arrival(True, self._peer, frame, 0, inside))
 
     def flush(self) -> None:
         self.other._arrived += self._outgoing
@@ -317,12 +319,12 @@ class TcpWires:
         for wire in list(self._wires.values()):
             wire.begin()
 
-    def forward(self, frame: bytes, to: NodeNumber) -> None:
+    def forward(self, frame: bytes, to: NodeNumber, packet: Packet | None = None) -> None:
         wire = self._wires.get(to)
         if wire is None:
             self.counters["peer_down"] += 1
             return
-        wire.put(frame)
+        wire.put(frame, packet)
         self._waiting[to] = wire
 
     def flush(self) -> None:

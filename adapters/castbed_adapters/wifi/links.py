@@ -11,6 +11,7 @@ from typing import Any
 
 from castbed.errors import ConfigurationError, ContractError, PeerError, UnavailableError
 from castbed.links import NOWHERE, Arrival, Cell, Heard
+from castbed.packets import Packet
 from castbed.values import NOBODY, NodeNumber
 from castbed.wire import ETHERTYPE, FRAME_BYTES_MAX
 from castbed_adapters.receiving import ANCILLARY_BYTES, KernelNotes
@@ -135,7 +136,7 @@ class WifiLinks:
         parts = pieces(self._token, self._me, self._serial, letter, self._size_max)
         self._enqueue([self._framing.wrapped(PIECE_ETHERTYPE, part) for part in parts])
 
-    def forward(self, frame: bytes, to: NodeNumber) -> None:  # noqa: ARG002 (the signature of Links)
+    def forward(self, frame: bytes, to: NodeNumber, packet: Packet | None = None) -> None:  # noqa: ARG002 (as in Links)
         raise ContractError("there are no wires on wifi")
 
     def flush(self) -> None:

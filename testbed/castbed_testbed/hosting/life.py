@@ -128,7 +128,7 @@ class Life:
         me, nodes, keep, strikes = self.me, self._nodes, self._keep, self.impairment.strikes
         for arrival in arrivals:
             try:
-                packet, sender = decode(arrival.frame)
+                packet, sender = arrival.inside or decode(arrival.frame)
             except PeerError as error:
                 self.links.counters[error.counter] += 1
                 continue
@@ -237,7 +237,7 @@ class Life:
 
     def _capture(self, arrival: Arrival, sender: NodeNumber) -> None:
         assert self._keep is not None
-        on_wire, to, frame, at = arrival
+        on_wire, to, frame, at, _ = arrival
         head = self._heads.get((sender, to))
         if head is None:
             head = self._heads[sender, to] = ethernet_frame(b"", sender, to)

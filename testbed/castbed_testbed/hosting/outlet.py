@@ -101,7 +101,7 @@ class Outlet:
             if number == self._me:
                 self.own.append((Arrival(True, number, frame, 0), packet))
             else:
-                self._links.forward(frame, number)
+                self._links.forward(frame, number, packet)
 
     def _on_air(self, packet: Packet, to: NodeNumber) -> bytes | None:
         frame = self._encoded(packet)
