@@ -25,8 +25,8 @@ HOSTS = [f"h{number}" for number in range(1, MEMBERS + 1)]
 FIRST = [HOSTS[0], "S1", "C1", "Q"]
 START_S = 0.3  # until all have entered the cell
 REPORT_S, DRAIN_S = 1.2, 1.5  # after the last message was sent
-OUTSTANDING = 1000  # of each sender; its queue holds 1024
-WINDOW, BUNDLE = 8, "8000B"  # bundles that are on the air before they are acknowledged, and their size
+OUTSTANDING, QUEUE = 2000, 4096  # of each sender, and what its queue holds
+WINDOW, BUNDLE = 4, "32000B"  # bundles that are on the air before they are acknowledged, and their size
 BUFFERED = 1 << 17  # messages that are kept until all have reported them, which hosts do once a second
 DATAGRAM = "60000B"  # as JGroups, which bundles up to 64 000 bytes
 
@@ -39,7 +39,7 @@ class Castbed:
     loop = "uvloop" if find_spec("uvloop") is not None else "asyncio"
     settings = (
         f"eomp, {OUTSTANDING} messages outstanding per sender, bundle_bytes {BUNDLE}, window {WINDOW}, "
-        f"buffer_max {BUFFERED}, datagrams up to {DATAGRAM}, {loop}, else defaults"
+        f"queue_max {QUEUE}, buffer_max {BUFFERED}, datagrams up to {DATAGRAM}, {loop}, else defaults"
     )
 
     def __init__(self, lan: Lan) -> None:
@@ -79,7 +79,7 @@ class Castbed:
         }
 
     def _options(self) -> dict[str, Any]:
-        return {"window": WINDOW, "bundle_bytes": BUNDLE, "buffer_max": BUFFERED}
+        return {"window": WINDOW, "bundle_bytes": BUNDLE, "queue_max": QUEUE, "buffer_max": BUFFERED}
 
     def _links(self) -> dict[str, Any]:
         spaces = {host: self._lan.namespace(member) for member, host in enumerate(HOSTS)}
