@@ -221,7 +221,7 @@ def explore(
     budget: Annotated[str, typer.Option(help="A number of schedules, or a time like 300s.")] = "20000",
     jobs: Annotated[int | None, typer.Option(help="How many processes. Default: one per core.", min=1)] = None,
     seed: Annotated[int, typer.Option(help="Same seed and a budget in schedules: same report.", min=0)] = 1,
-    strategy: Annotated[str, typer.Option(help="How to choose schedules; mix tries all.")] = "mix",
+    strategy: Annotated[str, typer.Option(help="How to choose schedules; mix tries most ways.")] = "mix",
     without: Annotated[
         list[str] | None, typer.Option(help="A freedom of the model not to use, as in crash (any number).")
     ] = None,

@@ -10,6 +10,7 @@ from castbed_testbed.explore.arena import Arena
 from castbed_testbed.explore.exhaustive import Exhaustive
 from castbed_testbed.explore.freedoms import COMMANDS
 from castbed_testbed.explore.guided import Guided
+from castbed_testbed.explore.late import LateCopy
 from castbed_testbed.explore.membership import Membership
 from castbed_testbed.explore.strategies import SIMPLE, Strategy
 
@@ -17,6 +18,7 @@ MIX = "mix"
 STRATEGIES: Mapping[str, type[Strategy]] = {
     **SIMPLE,
     "membership": Membership,
+    "late-copy": LateCopy,
     "guided": Guided,
     "exhaustive": Exhaustive,
 }
