@@ -15,21 +15,16 @@ import pytest
 
 pytest.importorskip("pyroute2")
 
-from castbed.errors import UnavailableError
 from castbed.wire import ETHERNET_BYTES, ETHERTYPE, ethernet_frame
 from castbed_adapters.netns import devices
 from castbed_adapters.netns.devices import AIR, bring_loopback_up, lay_wires, open_radio, wire_address
 from castbed_adapters.netns.ether import EtherProcess
 from castbed_adapters.netns.medium import NOWHERE, MediumSpec, shared_air
-from castbed_adapters.netns.spaces import Space, become_able
+from castbed_adapters.netns.spaces import Space
 from castbed_testbed.delays import Delay
+from namespaces import need_namespaces
 
-if os.geteuid() != 0:
-    pytest.skip("making namespaces in the test's own process needs root", allow_module_level=True)
-try:
-    become_able()
-except UnavailableError as problem:
-    pytest.skip(str(problem), allow_module_level=True)
+need_namespaces(whole_module=True)
 
 PATIENCE_S = 5
 

@@ -15,16 +15,10 @@ pytest.importorskip("pyroute2")
 
 from castbed import Kind
 from castbed.capture import read_captures
-from castbed.errors import UnavailableError
-from castbed_adapters.netns.spaces import become_able
+from namespaces import need_namespaces
 from real_runs import CELLS, CHAT, delivered_sets, example_on, run_on, running, verdicts
 
-if os.geteuid() != 0:
-    pytest.skip("making namespaces in the test's own process needs root", allow_module_level=True)
-try:
-    become_able()
-except UnavailableError as problem:
-    pytest.skip(str(problem), allow_module_level=True)
+need_namespaces(whole_module=True)
 
 pytestmark = pytest.mark.netns
 

@@ -6,15 +6,13 @@ how much a busy machine delays them; for the same reason they have several times
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from castbed.errors import UnavailableError
-from castbed_adapters.netns.spaces import become_able
 from castbed_testbed.runner import Outcome
+from namespaces import why_no_namespaces
 from real_runs import EXAMPLES, delivered_sets, example_on, run_on, verdicts
 
 FEW = ("workload.rate=10", "workload.count=5", "duration=4s")
@@ -60,18 +58,7 @@ LEFT_OUT = {
 }
 
 
-def _namespaces() -> str:
-    """Why there can be none here; empty when there can."""
-    if os.geteuid() != 0:
-        return "making namespaces in the test's own process needs root"
-    try:
-        become_able()
-    except UnavailableError as problem:
-        return str(problem)
-    return ""
-
-
-NO_NAMESPACES = _namespaces()
+NO_NAMESPACES = why_no_namespaces()
 REAL = [
     pytest.param("udp", marks=pytest.mark.udp),
     pytest.param("netns", marks=[pytest.mark.netns, pytest.mark.skipif(bool(NO_NAMESPACES), reason=NO_NAMESPACES)]),

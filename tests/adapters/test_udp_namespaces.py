@@ -15,15 +15,11 @@ pytest.importorskip("pyroute2")
 
 from castbed.errors import ConfigurationError, UnavailableError
 from castbed_adapters.netns.devices import WIRE, bring_loopback_up, lay_wires
-from castbed_adapters.netns.spaces import HERE, Space, become_able
+from castbed_adapters.netns.spaces import HERE, Space
+from namespaces import need_namespaces
 from real_runs import CELLS, CHAT, run_on
 
-if os.geteuid() != 0:
-    pytest.skip("making namespaces in the test's own process needs root", allow_module_level=True)
-try:
-    become_able()
-except UnavailableError as problem:
-    pytest.skip(str(problem), allow_module_level=True)
+need_namespaces(whole_module=True)
 
 pytestmark = pytest.mark.netns
 

@@ -19,7 +19,7 @@ from ordering.ours import Castbed
 from ordering.results import BETTER, quartiles, rows, table
 
 from castbed.errors import UnavailableError
-from castbed_adapters.netns.spaces import become_able
+from namespaces import need_namespaces
 
 CASE = Case(1, 64, 0.3)
 SLOW = Case(1, 64, 0.3, 200)
@@ -36,15 +36,6 @@ for line in sys.stdin:
 """
 
 
-def needs_namespaces() -> None:
-    if os.geteuid() != 0:
-        pytest.skip("making namespaces in the test's own process needs root")
-    try:
-        become_able()
-    except UnavailableError as problem:
-        pytest.skip(str(problem))
-
-
 def seen(sent: int = 0, delivered: int = 10, order: str = "same", last: int = 2_000_000_000) -> Seen:
     return Seen(sent, delivered, order, 1_000_000_000, last, 10.0, 20.0, 30.0)
 
@@ -55,7 +46,7 @@ def seen(sent: int = 0, delivered: int = 10, order: str = "same", last: int = 2_
 @pytest.mark.netns
 @pytest.mark.parametrize("case", [CASE, Case(MEMBERS, 256, 0.3), SLOW], ids=lambda case: case.name)
 def test_our_side_delivers_everything_in_one_order(case: Case) -> None:
-    needs_namespaces()
+    need_namespaces()
     with Lan(MEMBERS) as lan, Castbed(lan) as ours:
         found = ours.run(case)
     assert found.messages >= 10
@@ -110,7 +101,7 @@ def answering(program: str, folder: Path, lan: Lan) -> Member:
 
 @pytest.mark.netns
 def test_a_member_is_told_what_to_do_and_answers(tmp_path: Path) -> None:
-    needs_namespaces()
+    need_namespaces()
     with Lan(1) as lan:
         member = answering(PEER, tmp_path, lan)
         try:
@@ -123,7 +114,7 @@ def test_a_member_is_told_what_to_do_and_answers(tmp_path: Path) -> None:
 
 @pytest.mark.netns
 def test_a_member_that_ends_or_says_nothing_is_an_error_with_its_last_words(tmp_path: Path) -> None:
-    needs_namespaces()
+    need_namespaces()
     with Lan(1) as lan:
         gone = answering("raise SystemExit('out of luck')", tmp_path, lan)
         with pytest.raises(BrokenRunError, match=r"has ended: .* out of luck"):
@@ -143,7 +134,7 @@ def test_processor_time_is_that_of_the_whole_process() -> None:
 
 @pytest.mark.netns
 def test_members_are_in_namespaces_of_their_own(tmp_path: Path) -> None:
-    needs_namespaces()
+    need_namespaces()
     look = "import os; print('>', os.readlink('/proc/self/ns/net'), flush=True)"
     with Lan(2) as lan:
         members = [Member(lan, at, [sys.executable, "-c", look], tmp_path / str(at)) for at in lan.members]
