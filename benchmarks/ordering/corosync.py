@@ -74,6 +74,7 @@ class Corosync:
 
     def __exit__(self, *error: object) -> None:
         self._left.close()
+        self._daemons, self._members = [], []
 
     def run(self, case: Case) -> Outcome:
         processes = [one.pid for one in (*self._daemons, *(member.process for member in self._members))]

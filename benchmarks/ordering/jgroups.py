@@ -48,6 +48,7 @@ class JGroups:
 
     def __exit__(self, *error: object) -> None:
         self._left.close()
+        self._members = []
 
     def run(self, case: Case) -> Outcome:
         processes = [member.process.pid for member in self._members]

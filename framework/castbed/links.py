@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, NamedTuple, Protocol
+from typing import Annotated, Any, Protocol
 
 import msgspec
 
@@ -30,11 +30,13 @@ class LinkOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     `processes` shares the nodes out among so many processes; left out, each node has one, or many nodes share one per
     core. `together` lists, by name, nodes that share a process with each other and nobody else. A node that crashes has
-    a process to itself in any case.
+    a process to itself in any case. The process of a node that is named in `awake` never sleeps: it looks again and
+    again for what came in, which is quicker than to be woken, and takes a core.
     """
 
     processes: Annotated[int, msgspec.Meta(ge=1, le=4096)] | None = None
     together: list[Annotated[list[str], msgspec.Meta(min_length=1)]] = []
+    awake: list[str] = []
 
 
 class RunSetting(msgspec.Struct, frozen=True):
@@ -49,11 +51,12 @@ class RunSetting(msgspec.Struct, frozen=True):
     """The whole experiment and its blocked directions, for networks that shape their media themselves."""
 
 
-class Arrival(NamedTuple):
+class Arrival(msgspec.Struct, frozen=True, gc=False):
     """A frame that came in. `to` is NOBODY for a frame that was meant for several.
 
     `at` is the kernel's time of reception (CLOCK_REALTIME, nanoseconds), 0 where the link has none. `inside` is what
-    the frame carries, and who sent it, where a node of the same process did and nobody has to decode it.
+    the frame carries, and who sent it, where a node of the same process did and nobody has to decode it; there may be
+    no frame then.
     """
 
     on_wire: bool
@@ -71,11 +74,13 @@ class Links(Protocol):
     """The links of one node, in its process.
 
     `counters` holds everything that was dropped, by reason: `malformed`, `foreign`, `oversize`, `queue_full`,
-    `out_of_range`, `overrun`, `peer_down`, ... `congested` asks the host to let its applications wait.
+    `out_of_range`, `overrun`, `peer_down`, ... `congested` asks the host to let its applications wait. `neighbours` are
+    the nodes to which packets go as they are, because they live in this process and nothing there asks for the size.
     """
 
     counters: Counter[str]
     air_frame_bytes_max: int
+    neighbours: set[NodeNumber] | frozenset[NodeNumber]
 
     @property
     def congested(self) -> bool: ...
@@ -96,7 +101,7 @@ class Links(Protocol):
         """On the air: to everybody in the cell, or (`to`) to those of the listed nodes that are in it."""
 
     def forward(self, frame: bytes, to: NodeNumber, packet: Packet | None = None) -> None:
-        """On the wire to a fixed node; `packet` is what the frame carries, if the host can say."""
+        """On the wire to a fixed node; `packet` is what the frame carries, which `neighbours` need no frame for."""
 
     def flush(self) -> None:
         """Send what was queued."""

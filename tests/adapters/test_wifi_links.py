@@ -91,7 +91,7 @@ def test_a_frame_arrives_as_it_was_with_the_kernels_time() -> None:
             sender.transmit(frame(), ())
             sender.flush()
             (arrival,) = await ear.heard(1)
-            assert arrival[:3] == (False, 0, frame())
+            assert (arrival.on_wire, arrival.to, arrival.frame) == (False, 0, frame())
             assert before <= arrival.at <= time.time_ns()
 
     on_a_cable(work)

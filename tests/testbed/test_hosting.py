@@ -29,7 +29,7 @@ from castbed_testbed.hosting.clock import STAMP_AGE_MAX, Clock
 from castbed_testbed.hosting.impairment import Impairment
 from castbed_testbed.hosting.programs import Programs
 from castbed_testbed.hosting.residents import ALONE_MAX, processes_for
-from castbed_testbed.hosting.storage import Storage
+from castbed_testbed.hosting.storage import LENGTH, Storage
 from castbed_testbed.schedule import Block
 
 MILLISECOND = 1_000_000
@@ -128,15 +128,21 @@ def test_what_was_written_is_there_in_the_next_life(tmp_path: Path) -> None:
     assert Storage(path).values == {"view": [1, 2], "name": "new"}
 
 
-def test_a_record_that_was_cut_short_does_not_count_and_does_no_harm(tmp_path: Path) -> None:
+@pytest.mark.parametrize("without_length", [True, False])
+def test_a_record_that_was_cut_short_does_not_count_and_does_no_harm(tmp_path: Path, without_length: bool) -> None:
+    """The length of a record is written last; a file may also have been cut by somebody else."""
     path = tmp_path / "1.kept"
     first = Storage(path)
     first.keep("whole", 1)
     first.write()
+    written = path.read_bytes().rstrip(b"\0")
     first.keep("cut", 2)
     first.keep("cut too", 2)
     first.close()
-    path.write_bytes(path.read_bytes()[:-1])
+    data = bytearray(path.read_bytes().rstrip(b"\0"))
+    if without_length:
+        data[len(written) : len(written) + LENGTH.size] = bytes(LENGTH.size)
+    path.write_bytes(data if without_length else data[:-1])
     second = Storage(path)
     assert second.values == {"whole": 1}
     second.keep("later", 3)
@@ -145,7 +151,7 @@ def test_a_record_that_was_cut_short_does_not_count_and_does_no_harm(tmp_path: P
 
 
 def test_a_long_log_of_few_values_is_rewritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storage_module, "COMPACT_BYTES", 1_000)
+    monkeypatch.setattr(storage_module, "LOG_BYTES_MIN", 1_000)
     path = tmp_path / "1.kept"
     storage = Storage(path)
     for number in range(10_000):
@@ -153,6 +159,18 @@ def test_a_long_log_of_few_values_is_rewritten(tmp_path: Path, monkeypatch: pyte
         storage.write()
     assert path.stat().st_size < 2_000
     assert Storage(path).values == {"counter": 9_999}
+
+
+def test_a_value_that_is_larger_than_the_log_finds_room(tmp_path: Path) -> None:
+    path = tmp_path / "1.kept"
+    storage = Storage(path)
+    large = bytes(3 * storage_module.LOG_BYTES_MIN)
+    for key in ("one", "two"):
+        storage.keep(key, large)
+        storage.write()
+    storage.keep("small", 1)
+    storage.write()
+    assert Storage(path).values == {"one": large, "two": large, "small": 1}
 
 
 # --- captures --------------------------------------------------------------------------------------------------------

@@ -113,6 +113,7 @@ class NetnsLinks:
             self._wires = TcpWires(me, setting.token, setting.topology.fixed, wire, self.counters)
 
     air_frame_bytes_max = WifiLinks.air_frame_bytes_max
+    neighbours: frozenset[NodeNumber] = frozenset()  # a frame takes as long as it is large
 
     @property
     def congested(self) -> bool:

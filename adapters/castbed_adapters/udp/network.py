@@ -33,9 +33,11 @@ class UdpLinks:
         self._air = air
         self._wires = wires
         self._come = come
-        # Bound here once: a method between the host and the transmitter would be called for every frame.
+        # Bound here once: methods between the host and the transmitters would be called for every frame.
         self.transmit = _no_air if air is None else air.transmit
         self.forward = _no_wires if wires is None else wires.forward
+        self.neighbours = frozenset[NodeNumber]() if wires is None else wires.neighbours
+        self.flush = _both(air, wires) if air and wires else air.flush if air else wires.flush if wires else _nothing
 
     @property
     def congested(self) -> bool:
@@ -61,18 +63,24 @@ class UdpLinks:
         if self._air is not None:
             self._air.tune(cell)
 
-    def flush(self) -> None:
-        if self._air is not None:
-            self._air.flush()
-        if self._wires is not None:
-            self._wires.flush()
-
     async def close(self) -> None:
         self.flush()
         if self._air is not None:
             self._air.close()
         if self._wires is not None:
             await self._wires.close()
+
+
+def _both(air: MulticastAir, wires: TcpWires) -> Callable[[], None]:
+    def flush() -> None:
+        air.flush()
+        wires.flush()
+
+    return flush
+
+
+def _nothing() -> None:
+    """What a node without links flushes."""
 
 
 def _no_air(frame: bytes, to: tuple[NodeNumber, ...]) -> None:  # noqa: ARG001 (as a transmitter is called)

@@ -210,12 +210,15 @@ class _Inner:
         self._outgoing.append(Arrival(True, self._peer, frame, 0, inside))
 
     def flush(self) -> None:
-        self.other._arrived += self._outgoing
+        other = self.other
+        other._arrived += self._outgoing
         self._outgoing.clear()
-        self.other.begin()
+        if not other._due and other._wires.heard is not None:
+            other._due = True
+            _exchange.add(other)
 
     def begin(self) -> None:
-        if self._arrived and not self._due and self._wires.heard is not None:
+        if self._arrived and not self._due:
             self._due = True
             _exchange.add(self)
 
@@ -258,6 +261,8 @@ class TcpWires:
         self.fixed = fixed - {me}
         self.counters = counters
         self.heard: Heard | None = None
+        self.neighbours: set[NodeNumber] = set()
+        """To whom a packet goes as it is."""
         self._interface = interface
         self._wires: dict[NodeNumber, _End] = {}
         self._waiting: dict[NodeNumber, _End] = {}
@@ -301,10 +306,13 @@ class TcpWires:
         ours.other, theirs.other = theirs, ours
         self.adopt(ours, neighbour.me)
         neighbour.adopt(theirs, self.me)
+        self.neighbours.add(neighbour.me)
+        neighbour.neighbours.add(self.me)
 
     def adopt(self, wire: _End, number: NodeNumber) -> None:
         """The wire to a node; that of an earlier life of it is dead, or about to be."""
         before = self._wires.pop(number, None)
+        self.neighbours.discard(number)
         if before is not None:
             before.cut()
         self._wires[number] = wire
@@ -313,6 +321,7 @@ class TcpWires:
         if peer is not None and self._wires.get(peer) is wire:
             del self._wires[peer]
             self._waiting.pop(peer, None)
+            self.neighbours.discard(peer)
 
     def listen(self, heard: Heard) -> None:
         self.heard = heard

@@ -53,6 +53,7 @@ class WifiLinks:
     """The links of one node: an air, and no wires."""
 
     air_frame_bytes_max = FRAME_BYTES_MAX  # in pieces, if need be
+    neighbours: frozenset[NodeNumber] = frozenset()
 
     def __init__(self, me: NodeNumber, token: bytes, interface: str, options: WifiOptions, stamps: bool = True) -> None:
         self.counters: Counter[str] = Counter()

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from castbed import actions as do
 from castbed.actions import Action
 from castbed.capture import AIR, WIRE, event_block, frame_block
@@ -215,14 +217,14 @@ class Life:
         if lags == (0,):
             return True
         for lag in lags:
-            self._agenda.at(now + lag, self._arrive_late, (arrival._replace(at=0), event, self.cell))
+            self._agenda.at(now + lag, self._arrive_late, (replace(arrival, at=0), event, self.cell))
         return False
 
     def _let_through(self, held: tuple[Arrival, Received, NodeNumber]) -> None:
         arrival, event, sender = held
         self._waiting[sender] -= 1
         self.tick()
-        self._take(arrival._replace(at=0), event)
+        self._take(replace(arrival, at=0), event)
 
     def _arrive_late(self, late: tuple[Arrival, Received, Cell]) -> None:
         arrival, event, cell = late
@@ -237,12 +239,12 @@ class Life:
 
     def _capture(self, arrival: Arrival, sender: NodeNumber) -> None:
         assert self._keep is not None
-        on_wire, to, frame, at, _ = arrival
+        to, at = arrival.to, arrival.at
         head = self._heads.get((sender, to))
         if head is None:
             head = self._heads[sender, to] = ethernet_frame(b"", sender, to)
         seen = self.clock.stamped(at, self.now) if at else self.now
-        self._keep(frame_block(WIRE if on_wire else AIR, seen, head + frame, False))
+        self._keep(frame_block(WIRE if arrival.on_wire else AIR, seen, head + arrival.frame, False))
 
     def _tune(self, cell: Cell) -> None:
         self.cell = self._outlet.cell = cell

@@ -48,6 +48,7 @@ class Outlet:
         self._me = node.me
         self._topology = topology
         self._wired = topology.fixed - {node.me} if node.me in topology.fixed else frozenset[NodeNumber]()
+        self._bare = links.neighbours if keep is None else frozenset[NodeNumber]()
         self._encode = codec.encode
         self._links = links
         self._keep = keep
@@ -64,13 +65,20 @@ class Outlet:
             self.own.append((Arrival(False, NOBODY, frame, 0), action.packet))
 
     def send(self, action: Send) -> None:
-        if action.to in self._wired:
+        if action.to in self._bare:
+            self.frames += 1
+            self._links.forward(b"", action.to, action.packet)
+        elif action.to in self._wired:
             self._over_wires(action.packet, (action.to,))
         else:
             self._copies(action.packet, (action.to,))
 
     def multicast(self, action: Multicast) -> None:
-        if self._wired.issuperset(action.to):
+        if self._bare.issuperset(action.to):
+            self.frames += len(action.to)
+            for number in action.to:
+                self._links.forward(b"", number, action.packet)
+        elif self._wired.issuperset(action.to):
             self._over_wires(action.packet, action.to)
         else:
             self._copies(action.packet, action.to)

@@ -13,6 +13,7 @@ from castbed_testbed.hosting.controller import Controller
 from castbed_testbed.hosting.leftovers import RunDirectory, remove_leftovers
 from castbed_testbed.hosting.nursery import Nursery
 from castbed_testbed.hosting.process import Site
+from castbed_testbed.hosting.residents import never_sleep
 from castbed_testbed.plan import Plan
 from castbed_testbed.report import HostReport
 
@@ -21,10 +22,10 @@ TOKEN_BYTES = 8
 
 def run(plan: Plan, captures: Path | None, progress: Callable[[int], None] | None = None) -> HostReport:
     """Carry the plan out in real time; whatever happens, every process and everything else it made is gone after."""
-    network = _network(plan, captures is not None)
+    network, awake = _network(plan, captures is not None), never_sleep(plan)
     remove_leftovers()
     directory = RunDirectory()
-    site = Site(plan, network, captures, directory.path)
+    site = Site(plan, network, captures, directory.path, awake)
     try:
         network.open()
         nursery = Nursery(site)

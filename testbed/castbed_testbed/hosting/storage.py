@@ -1,12 +1,15 @@
-"""What a node keeps over a restart: a log of values on disk, written before anything that follows from them is sent.
+"""What a node keeps over a restart: a log of values in a file, written before anything that follows from them is sent.
 
 A record is its length and a msgpack list of keys with their values, all that was kept since the last record (None
-forgets the key). The last record of a killed node may be cut short; it was never acted upon and does not count.
+forgets the key). The file is mapped into memory, where a record costs no call of the system; the kernel keeps what is
+there although the process is killed. The length comes last, so that a record is there as a whole or not at all; behind
+the last one the file is empty.
 """
 
 from __future__ import annotations
 
 import os
+from mmap import mmap
 from pathlib import Path
 from struct import Struct
 from typing import Any
@@ -14,8 +17,8 @@ from typing import Any
 import msgspec
 
 LENGTH = Struct(">I")
-COMPACT_BYTES = 1 << 20  # a log below this is never rewritten
-COMPACT_RATIO = 8  # nor one that is not this many times as long as it was after it was rewritten
+LOG_BYTES_MIN = 1 << 18  # a log that is full is written anew, with what counts of it and
+ROOM_RATIO = 8  # so many times its size as room
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[tuple[str, Any]]).decode
@@ -27,13 +30,11 @@ class Storage:
     def __init__(self, path: Path) -> None:
         self._path = path
         self.pending: dict[str, Any] = {}
-        self._logged = 0
-        self._compact_at = 0
         self.values: dict[str, Any] = {}
         """What is in the file; `pending` is what the next `write` adds, always the same dictionary."""
         if path.exists():
             self._load(path.read_bytes())
-        self._file = self._rewritten()
+        self._log, self._end = self._rewritten(0)
 
     def keep(self, key: str, value: Any) -> None:
         """Remember the value from the next `write` on."""
@@ -44,18 +45,21 @@ class Storage:
         pending = self.pending
         if not pending:
             return
-        data = _record(pending)
+        record, start = _encode(list(pending.items())), self._end + LENGTH.size
         self._take(pending)
         pending.clear()
-        os.write(self._file, data)
-        self._logged += len(data)
-        if self._logged > self._compact_at:
-            os.close(self._file)
-            self._file = self._rewritten()
+        end = start + len(record)
+        if end > len(self._log):
+            self._log.close()
+            self._log, self._end = self._rewritten(len(record))
+            return
+        self._log[start:end] = record
+        self._log[self._end : start] = LENGTH.pack(len(record))
+        self._end = end
 
     def close(self) -> None:
         self.write()
-        os.close(self._file)
+        self._log.close()
 
     def _take(self, changed: dict[str, Any]) -> None:
         values = self.values
@@ -67,23 +71,22 @@ class Storage:
     def _load(self, data: bytes) -> None:
         at = 0
         while at + LENGTH.size <= len(data):
-            end = at + LENGTH.size + LENGTH.unpack_from(data, at)[0]
-            if end > len(data):
+            (length,) = LENGTH.unpack_from(data, at)
+            end = at + LENGTH.size + length
+            if not length or end > len(data):
                 return
             self._take(dict(_decode(data[at + LENGTH.size : end])))
             at = end
 
-    def _rewritten(self) -> int:
-        """Replace the log by one record that says the same; returns the new file."""
+    def _rewritten(self, expected: int) -> tuple[mmap, int]:
+        """Replace the log by one record that says the same, with room for more; returns it and where it ends."""
         fresh = self._path.with_suffix(".new")
-        data = _record(self.values)
-        fresh.write_bytes(data)
+        record = _encode(list(self.values.items()))
+        data = LENGTH.pack(len(record)) + record
+        size = max(LOG_BYTES_MIN, ROOM_RATIO * max(len(data), expected))
+        with fresh.open("w+b") as file:
+            os.posix_fallocate(file.fileno(), 0, size)  # a disk that is full says so here, and not when it is too late
+            log = mmap(file.fileno(), size)
+        log[: len(data)] = data
         fresh.replace(self._path)
-        self._logged = len(data)
-        self._compact_at = max(COMPACT_BYTES, COMPACT_RATIO * len(data))
-        return os.open(self._path, os.O_WRONLY | os.O_APPEND)
-
-
-def _record(values: dict[str, Any]) -> bytes:
-    record = _encode(list(values.items()))
-    return LENGTH.pack(len(record)) + record
+        return log, len(data)

@@ -74,7 +74,7 @@ def test_a_late_acknowledgement_stands_for_its_own_request_only() -> None:
     net.submit("a", b"z")
     net.play("lost a~>M1 Request(a3)\nM1~>a Taken(a1)")
     net.settle()
-    assert len(net.machines["a"].outbox) == 1
+    assert net.machines["a"].outbox.messages == 1
     net.expire("a", T_REQ)
     net.settle()
     net.all_have("x y z", "bc")

@@ -102,7 +102,7 @@ def test_a_window_of_requests_is_on_its_way() -> None:
     assert [one.mid.seqno for one in box.taken(Mid(7, 2))] == [1, 2]
     assert sent(box) == [(0, 3)]
     assert list(box.taken(Mid(7, 2))) == []
-    assert len(box) == 1
+    assert box.messages == 1
 
 
 def test_requests_of_a_life_wait_until_those_of_the_life_before_are_numbered() -> None:

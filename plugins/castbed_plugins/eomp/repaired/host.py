@@ -51,6 +51,7 @@ class RepairedHost(Stays):
         self.chasing = False
         self.numbered_requests = 0
         self.life = context.incarnation
+        self.requests = context.prefix + _request_key(self.life, "")
         self.reported_at = -1
         self.unreported = self.unreported_bytes = 0
         self.sent_at: dict[Mid, int] = {}
@@ -71,8 +72,8 @@ class RepairedHost(Stays):
             self.refuse(message, "eomp sends to whole groups only")
         elif len(message.payload) > PAYLOAD_BYTES_MAX:
             self.refuse(message, f"a message holds at most {PAYLOAD_BYTES_MAX} bytes")
-        elif len(self.outbox) >= self.options.queue_max:
-            self.refuse(message, f"{len(self.outbox)} messages wait already")
+        elif self.outbox.messages >= self.options.queue_max:
+            self.refuse(message, f"{self.outbox.messages} messages wait already")
         else:
             self._queue(message)
             if self.outbox.is_open:
@@ -83,8 +84,7 @@ class RepairedHost(Stays):
         self.numbered_requests = number = self.numbered_requests + 1
         group, payload, parent = message.group, message.payload, message.parent
         accepted = Message(Mid(self.me, number, self.life), group, payload, parent)
-        self.persist(_request_key(self.life, number), (group, payload, parent))
-        self._actions.append(Accept(accepted))
+        self._actions += (Persist(f"{self.requests}{number}", (group, payload, parent)), Accept(accepted))
         self.outbox.add(accepted)
 
     def _start_requests(self) -> None:

@@ -13,25 +13,41 @@ from collections.abc import Iterable, Iterator
 
 from castbed import Message, Mid
 from castbed_plugins.eomp.packets import content
-from castbed_plugins.eomp.repaired.bundles import MESSAGES_MAX, bundled, bytes_in_bundle, first_of, fits_behind, last_of
+from castbed_plugins.eomp.repaired.bundles import (
+    MESSAGES_MAX,
+    bundled,
+    bytes_in_bundle,
+    count_of,
+    first_of,
+    fits_behind,
+    last_of,
+)
 from castbed_plugins.eomp.repaired.packets import AnyRequest, BundleRequest, Request
 
 
 class Outbox:
-    """`on_the_way` was sent and is not acknowledged, `behind` waits; its length is in messages."""
+    """`on_the_way` was sent and is not acknowledged; `messages` are those of it, and all that wait behind."""
 
     def __init__(self, kept: Iterable[Message], window: int, bundle_bytes: int) -> None:
         self.on_the_way: deque[AnyRequest] = deque()
-        self.behind: deque[Message] = deque(kept)
-        self._messages_on_the_way = 0
+        self.messages = 0
+        self._behind: deque[list[Message]] = deque()  # what goes together is together
+        self._room = 0  # in the last of them
         self._window = window
         self._bundle_bytes = bundle_bytes
-
-    def __len__(self) -> int:
-        return self._messages_on_the_way + len(self.behind)
+        for message in kept:
+            self.add(message)
 
     def add(self, message: Message) -> None:
-        self.behind.append(message)
+        """Put it to the last that wait, if it fits there."""
+        self.messages += 1
+        behind, size = self._behind, bytes_in_bundle(message)
+        self._room -= size
+        if behind and self._room >= 0 and len(behind[-1]) < MESSAGES_MAX and fits_behind(behind[-1][-1], message):
+            behind[-1].append(message)
+        else:
+            behind.append([message])
+            self._room = self._bundle_bytes - size
 
     @property
     def is_open(self) -> bool:
@@ -40,9 +56,8 @@ class Outbox:
 
     def start(self) -> Iterator[AnyRequest]:
         """The requests that may be sent now; they are on their way from then on."""
-        while self.behind and self.is_open and self._same_life(self.behind[0]):
-            messages = self._next_ones()
-            self._messages_on_the_way += len(messages)
+        while self._behind and self.is_open and self._same_life(self._behind[0][0]):
+            messages = self._behind.popleft()
             several = len(messages) > 1
             request = BundleRequest(*bundled(messages)) if several else Request(*content(messages[0]))
             self.on_the_way.append(request)
@@ -51,23 +66,11 @@ class Outbox:
     def _same_life(self, message: Message) -> bool:
         return not self.on_the_way or first_of(self.on_the_way[0]).incarnation == message.mid.incarnation
 
-    def _next_ones(self) -> list[Message]:
-        """At least one."""
-        behind = self.behind
-        chosen = [behind.popleft()]
-        room = self._bundle_bytes - bytes_in_bundle(chosen[0])
-        while behind and len(chosen) < MESSAGES_MAX and fits_behind(chosen[-1], behind[0]):
-            room -= bytes_in_bundle(behind[0])
-            if room < 0:
-                break
-            chosen.append(behind.popleft())
-        return chosen
-
     def taken(self, mid: Mid) -> Iterator[AnyRequest]:
         """The requests that this acknowledgement ends; one of which it covers a part goes on."""
         while self.on_the_way and self._is_covered(last_of(self.on_the_way[0]), mid):
             ended = self.on_the_way.popleft()
-            self._messages_on_the_way -= last_of(ended).seqno - first_of(ended).seqno + 1
+            self.messages -= count_of(ended)
             yield ended
 
     def _is_covered(self, own: Mid, taken: Mid) -> bool:
