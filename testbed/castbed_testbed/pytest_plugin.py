@@ -9,7 +9,7 @@ def test_no_schedule_breaks_its_promises(castbed_explore):
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pytest
 
@@ -42,12 +42,26 @@ def castbed_conform() -> Conform:
 
 @pytest.fixture
 def castbed_explore() -> Explore:
-    """Fails the test with a script when one of the explored `schedules` breaks a promise of the named protocol."""
+    """Fails the test with a script when one of the explored `schedules` breaks a promise of the named protocol.
+
+    `properties`, `model`, `strategy` and `allow` are the options of `castbed explore`: names of properties to look at
+    instead of the promised ones, sizes or an experiment file, how to choose, and freedoms beyond the model.
+    """
     from castbed.registry import load_registry
     from castbed_testbed.attack import attack, script_text, smallest
 
-    def survives(protocol: str, variant: str | None = None, schedules: int = SCHEDULES, seed: int = 1) -> None:
-        found = smallest(attack(load_registry(), protocol, variant, schedules, seed))
+    def survives(
+        protocol: str,
+        variant: str | None = None,
+        schedules: int = SCHEDULES,
+        seed: int = 1,
+        properties: Iterable[str] = (),
+        model: str | None = None,
+        strategy: str = "mix",
+        allow: Iterable[str] = (),
+    ) -> None:
+        report = attack(load_registry(), protocol, variant, schedules, seed, properties, model, strategy, allow)
+        found = smallest(report)
         if found is not None:
             pytest.fail(script_text(found), pytrace=False)
 

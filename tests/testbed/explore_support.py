@@ -53,6 +53,67 @@ class Clumsy(Hasty):
         super().said(packet, sender)
 
 
+class Stumbling(Hasty):
+    """Raises what no machine may raise when it starts."""
+
+    def started(self) -> None:
+        raise KeyError("the start")
+
+
+class Paired(Hasty):
+    """Cannot be without anybody else."""
+
+    def started(self) -> None:
+        min(node for node in self.context.topology.numbers() if node != self.me)
+
+
+class Echoing(Hasty):
+    """Says again whatever it hears."""
+
+    @on(Said)
+    def said(self, packet: Said, sender: int) -> None:
+        if self.heard_first(packet.mid):
+            super().said(packet, sender)
+        self.broadcast(packet)
+
+    def heard_first(self, mid: Mid) -> bool:
+        heard: set[Mid] = self.__dict__.setdefault("heard", set())
+        new = mid not in heard and mid.sender != self.me
+        heard.add(mid)
+        return new
+
+
+class Repeating(Hasty):
+    """Delivers its own message again, whenever its timer runs out."""
+
+    def submitted(self, message: Message) -> None:
+        super().submitted(message)
+        self.last = message
+        self.set_timer("again #1", 10**8)
+
+    def expired(self, timer: object) -> None:  # noqa: ARG002 (there is one)
+        self.note("again")
+        self.join(2)
+        self.leave(2)
+        self.set_timer("again #1", 10**8)
+
+
+class Calling(Machine):
+    """A station that says what it submits into its cell."""
+
+    def submitted(self, message: Message) -> None:
+        sent = self.accept(message)
+        self.broadcast(Said(sent.group, sent.mid, sent.payload, sent.parent))
+
+
+class Hearing(Machine):
+    """A host that delivers what it hears."""
+
+    @on(Said)
+    def said(self, packet: Said, _sender: int) -> None:
+        self.deliver(Message(packet.mid, packet.group, packet.payload, packet.parent))
+
+
 def _variant(machine: type[Machine], *needs: str) -> Variant:
     return Variant(
         {"member": machine}, frozenset({"air", *needs}), ("integrity", "no_duplication", "fifo", "agreement")
@@ -71,7 +132,18 @@ HASTY = Protocol(
         "careless": _variant(Hasty, "no_crash", "no_absence", "fifo_air"),
         "roaming": _variant(Hasty, "no_crash", "fifo_air"),
         "clumsy": _variant(Clumsy, *RELIABLE, "fifo_air"),
+        "stumbling": _variant(Stumbling, *RELIABLE, "fifo_air"),
+        "paired": _variant(Paired, *RELIABLE),
+        "echoing": _variant(Echoing, *RELIABLE, "fifo_air"),
+        "repeating": _variant(Repeating, *RELIABLE, "fifo_air"),
     },
+)
+CALLING = Protocol(
+    "calling",
+    "Stations call into their cells",
+    "cellular",
+    (Said,),
+    {"published": Variant({"station": Calling, "host": Hearing}, frozenset({"air", *RELIABLE}), ("integrity",))},
 )
 
 
@@ -81,6 +153,7 @@ class Plugin:
     @hookimpl
     def castbed_protocols(self, register: Register[Protocol]) -> None:
         register.add(HASTY)
+        register.add(CALLING)
 
 
 REGISTRY: Registry = load_registry(extra={"hasty": Plugin()})

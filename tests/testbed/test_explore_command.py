@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from testbed_command import castbed
 
+from castbed import ConfigurationError
 from castbed_testbed.explore.script import read
 
 CORPUS = Path(__file__).parents[1] / "corpus"
-KEYS = {"protocol", "variant", "schedules", "wall_s", "violations"}
-VIOLATION_KEYS = {"property", "kind", "steps", "needs", "script", "witness"}
+KEYS = {"protocol", "variant", "schedules", "wall_s", "networks", "exhausted", "violations"}
+VIOLATION_KEYS = {"property", "kind", "steps", "needs", "after", "finished", "script", "witness"}
 
 
 def test_what_is_found_is_told_as_json_and_left_as_scripts(tmp_path: Path) -> None:
@@ -26,6 +28,8 @@ def test_what_is_found_is_told_as_json_and_left_as_scripts(tmp_path: Path) -> No
     for violation in document["violations"]:
         assert set(violation) == VIOLATION_KEYS
         assert violation["property"] == "no_duplication"
+        assert violation["finished"]
+        assert 0 < violation["after"] <= 400
         assert len(read(tmp_path / violation["script"]).steps) == violation["steps"]
 
 
@@ -52,6 +56,7 @@ def test_words_show_the_steps_and_how_to_play_them(tmp_path: Path) -> None:
         (("sb", "--budget", "x"), "--budget"),
         (("sb", "--model", "hosts=3"), "--model"),
         (("sb", "--strategy", "x"), "--strategy"),
+        (("sb", "--model", "steps=1"), "--model: steps has to be at least 5"),
         (("sb", "--allow", "x"), "--allow: there is no freedom 'x'"),
     ],
 )
@@ -80,6 +85,63 @@ def test_an_experiment_file_says_where_to_explore(tmp_path: Path) -> None:
     done = castbed("explore", "m2mc", "--model", "two.toml", "--budget", "50", "--jobs", "1", cwd=tmp_path)
     assert done.returncode == 2
     assert "is about sb, not m2mc" in done.stderr
+
+
+def test_the_variant_of_an_experiment_file_counts(tmp_path: Path) -> None:
+    text = 'name = "x"\nduration = "1s"\ntopology = { members = 2 }\nprotocol = { name = "sb", variant = "published" }'
+    (tmp_path / "two.toml").write_text(text, encoding="utf-8")
+    wanted = ("explore", "sb", "--model", "two.toml", "--budget", "50", "--jobs", "1", "--json")
+    assert json.loads(castbed(*wanted, cwd=tmp_path).stdout)["variant"] == "published"
+    assert json.loads(castbed(*wanted, "--variant", "published", cwd=tmp_path).stdout)["variant"] == "published"
+    done = castbed(*wanted, "--variant", "repaired", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "--variant: is 'repaired', but protocol.variant in two.toml is 'published'" in done.stderr
+
+
+def test_only_scripts_of_an_earlier_exploration_make_room(tmp_path: Path) -> None:
+    wanted = ("--budget", "100", "--jobs", "1", "--out", "found")
+    (tmp_path / "found").mkdir()
+    for name in ("01-fifo.steps", "mine.steps", "01-fifo.txt", "1-fifo.steps"):
+        (tmp_path / "found" / name).write_text("steps:\n", encoding="utf-8")
+    assert castbed("explore", "sb", *wanted, cwd=tmp_path).returncode == 0
+    assert {path.name for path in (tmp_path / "found").iterdir()} == {"mine.steps", "01-fifo.txt", "1-fifo.steps"}
+
+
+def test_an_exhaustive_search_says_how_much_is_left(tmp_path: Path) -> None:
+    wanted = ("explore", "sb", "--variant", "published", "--strategy", "exhaustive", "--budget", "600", "--jobs", "1")
+    found = json.loads(castbed(*wanted, "--json", cwd=tmp_path).stdout)
+    assert 0 < found["exhausted"] <= found["networks"]
+    told = castbed(*wanted, cwd=tmp_path).stdout
+    assert f"{found['exhausted']} of {found['networks']} networks exhausted" in told
+
+
+def test_of_a_script_that_does_not_settle_all_commands_believe_the_same(tmp_path: Path) -> None:
+    """What is missing may still come: nothing is violated, and no witness is kept."""
+    text = (CORPUS / "sb-answer-before-its-question.steps").read_text(encoding="utf-8")
+    (tmp_path / "begun.steps").write_text(text.partition("steps:")[0] + "steps:\nA submits a to 1\n", encoding="utf-8")
+    done = castbed("run", "begun.steps", "--out", "run", "--json", cwd=tmp_path)
+    assert done.returncode == 0
+    assert all(verdict["holds"] for verdict in json.loads(done.stdout)["properties"].values())
+    assert not (tmp_path / "run" / "witnesses").exists()
+    assert castbed("rerun", "run", cwd=tmp_path).returncode == 0
+    assert castbed("check", "run", cwd=tmp_path).returncode == 0
+
+
+def test_a_script_that_breaks_more_than_it_expects_is_not_as_expected(tmp_path: Path) -> None:
+    path = CORPUS / "eomp-request-repeated-in-another-region.steps"
+    text = path.read_text(encoding="utf-8").replace('"no_duplication/repeated", ', "")
+    (tmp_path / "more.steps").write_text(text, encoding="utf-8")
+    done = castbed("run", "more.steps", "--json", cwd=tmp_path)
+    assert done.returncode == 1
+    assert not json.loads(done.stdout)["as_expected"]
+
+
+def test_the_fixture_takes_the_options_of_the_command(castbed_explore: Callable[..., None]) -> None:
+    castbed_explore("sb", "published", schedules=100, strategy="delays", model="members=2,messages=2")
+    with pytest.raises(pytest.fail.Exception, match="needs loss on the air"):
+        castbed_explore("sb", "published", schedules=200, properties=["liveness"], allow=["air_loss"])
+    with pytest.raises(ConfigurationError, match="--strategy"):
+        castbed_explore("sb", strategy="luck")
 
 
 def test_a_script_leaves_a_run_like_any_other(tmp_path: Path) -> None:

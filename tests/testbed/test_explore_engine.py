@@ -7,23 +7,26 @@ from random import Random
 
 import msgspec
 import pytest
-from explore_support import REGISTRY, arena, parse, script
+from explore_support import BROADCAST, REGISTRY, arena, parse, script
 
 from castbed import ConfigurationError, History
 from castbed.events import Received
 from castbed.history import Kind, LocalEvent
 from castbed_testbed.explore import exhaustive
-from castbed_testbed.explore.arena import Arena
+from castbed_testbed.explore.arena import Arena, Setup
 from castbed_testbed.explore.campaign import Budget, Report, explore, parse_budget
 from castbed_testbed.explore.chances import Chances, Limits
 from castbed_testbed.explore.collecting import Collected
 from castbed_testbed.explore.configurations import Model, draw, parse_model
 from castbed_testbed.explore.corpus import violated_by, what_changed
-from castbed_testbed.explore.engine import Finding, Request
+from castbed_testbed.explore.engine import Finding, Request, explore_batch
 from castbed_testbed.explore.exhaustive import Exhaustive
+from castbed_testbed.explore.founding import founding_of
 from castbed_testbed.explore.judging import innocence_of
 from castbed_testbed.explore.kinds import ingredients
 from castbed_testbed.explore.menu import STRATEGIES, check_strategy
+from castbed_testbed.explore.overlap import serves_several_groups
+from castbed_testbed.explore.playback import play
 from castbed_testbed.explore.replaying import replay
 from castbed_testbed.explore.script import write
 from castbed_testbed.explore.shrinking import Counterexample, Shrinker, minima, without
@@ -71,6 +74,50 @@ def test_a_machine_that_raises_breaks_the_contract() -> None:
     assert (finding.property, finding.kind) == ("contract", "raises-KeyError at member on Said")
     assert "raises KeyError" in finding.witness
     assert violated_by(finding.script, REGISTRY) == ("contract/raises-KeyError",)
+
+
+def test_a_machine_that_cannot_start_breaks_the_contract(tmp_path: Path) -> None:
+    (finding,) = found("hasty", "stumbling", 100).findings
+    assert (finding.property, finding.script.steps) == ("contract", ())
+    assert finding.kind.startswith("raises-KeyError at member")
+    assert violated_by(finding.script, REGISTRY) == ("contract/raises-KeyError",)
+    played = play(finding.script, REGISTRY, "stumbling", tmp_path / "run")
+    assert played.as_expected
+    assert played.outcome.summary["properties"] == {"contract": {"holds": False, "violations": 1}}
+
+
+@pytest.mark.parametrize("variant", ["echoing", "repeating"])
+def test_machines_that_never_come_to_rest_break_the_contract(variant: str) -> None:
+    """By arrivals that cause each other, or by timers; neither is the end at which something is called missing."""
+    (finding,) = found(
+        "hasty", variant, 20, properties=("agreement",), model=Model({"members": 2, "messages": 1})
+    ).findings
+    assert (finding.property, finding.kind.partition(" ")[0]) == ("contract", "never-rests")
+    assert "it never comes to rest" in finding.witness
+    assert len(finding.script.steps) <= 2
+    assert violated_by(finding.script, REGISTRY) == ("contract/never-rests",)
+
+
+def test_a_network_on_which_machines_cannot_be_is_not_smaller() -> None:
+    """Paired raises where it is alone: no reason to say so of a schedule with two members."""
+    report = found("hasty", "paired", 300, properties=("fifo",))
+    assert {finding.property for finding in report.findings} == {"fifo"}
+
+
+def test_each_kind_says_when_it_was_found_first() -> None:
+    """One more schedule makes the difference between a search that has not found it and one that has."""
+    request = Request("hasty", "fifo", allows=("air_overtaking",))
+    (first, *_) = sorted(explore(request, Budget(schedules=400), REGISTRY).findings, key=lambda one: one.after)
+    assert first.after > 0
+    assert explore(request, Budget(schedules=first.after), REGISTRY).findings
+    with_fewer = explore(request, Budget(schedules=max(1, first.after - 1)), REGISTRY).findings
+    assert all((one.property, one.kind) != (first.property, first.kind) for one in with_fewer) or first.after == 1
+
+
+def test_eomp_as_published_breaks_in_many_ways() -> None:
+    """Different properties, or the same at another step of the protocol."""
+    report = found("eomp", "published", 6000)
+    assert len({(finding.property, finding.core) for finding in report.findings}) >= 8
 
 
 def test_eomp_numbers_a_request_twice_when_its_host_moves() -> None:
@@ -183,6 +230,50 @@ def test_the_reduction_leaves_out_nothing_that_a_node_could_notice(
     assert reduced == full != set()
     assert few <= many
     assert few < many or senders == [1]
+
+
+@pytest.mark.parametrize("senders", [[1], [1, 2], [2, 2]])
+def test_the_reduction_leaves_out_nothing_where_hosts_move(senders: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who moves between two calls hears another one of them, wherever the calls are."""
+    topology = {"kind": "cellular", "stations": ["S1", "S2"], "hosts": {"h1": "S1"}}
+    where = arena("calling", "published", topology)
+    few, reduced = ends(where, senders, True, monkeypatch)
+    many, full = ends(where, senders, False, monkeypatch)
+    assert reduced == full
+    assert len(full) > 1
+    assert few <= many
+
+
+def test_a_timer_and_a_move_keep_their_place_among_all_steps() -> None:
+    """A timer moves the clock that all share, a move changes who hears."""
+    receive, other = (1, "", ("receive", 4)), (2, "", ("receive", 5))
+    assert exhaustive._commute(receive, other)
+    assert not exhaustive._commute(receive, (2, "fire", ("fire", 2, "T")))
+    assert not exhaustive._commute((2, "move", ("move", 2, 3)), receive)
+
+
+def test_an_exhaustive_batch_ends_with_the_last_schedule_of_its_network() -> None:
+    request = Request("sb", "published", strategy="exhaustive")
+    batch = explore_batch(REGISTRY, request, 0, 20_000)
+    assert batch.exhausted
+    assert 100 < batch.schedules < 20_000
+    assert not explore_batch(REGISTRY, request, 0, 100).exhausted
+    report = explore(request, Budget(schedules=600), REGISTRY)
+    assert report.networks > report.exhausted > 0 or report.networks == report.exhausted > 1
+    assert report.schedules >= 600
+
+
+def test_an_exhaustive_search_is_the_same_with_processes_of_its_own() -> None:
+    request = Request("sb", "published", strategy="exhaustive", allows=("air_loss",))
+    alone, together = explore(request, Budget(schedules=600)), explore(request, Budget(schedules=600), jobs=2)
+    assert alone.findings == together.findings != ()
+    assert (alone.schedules, alone.networks) == (together.schedules, together.networks)
+
+
+def test_an_exhaustive_search_goes_on_after_a_machine_that_stumbles() -> None:
+    batch = explore_batch(REGISTRY, Request("hasty", "clumsy", strategy="exhaustive"), 0, 20_000)
+    assert batch.found
+    assert batch.exhausted
 
 
 # --- shrinking -------------------------------------------------------------------------------------------------------
@@ -302,9 +393,17 @@ def mangled(events: list[LocalEvent], random: Random) -> list[LocalEvent]:
     return [msgspec.structs.replace(event, at=at) for event, at in zip(changed, times, strict=True)]
 
 
+TWO_GROUPS = {**BROADCAST, "groups": {"1": ["A", "B", "C"], "2": ["B", "C"]}}
+
+
+@pytest.mark.parametrize("shape", [BROADCAST, TWO_GROUPS])
 @pytest.mark.parametrize("protocol", [("sb", "published"), ("sb", "repaired"), ("hasty", "published")])
-def test_the_quick_look_never_acquits_what_a_check_convicts(protocol: tuple[str, str]) -> None:
-    where = arena(*protocol)
+def test_the_quick_look_never_acquits_what_a_check_convicts(
+    protocol: tuple[str, str], shape: dict[str, object]
+) -> None:
+    if protocol[0] == "hasty" and shape is TWO_GROUPS:
+        pytest.skip("hasty delivers what is for others: nothing of it is innocent")
+    where = arena(*protocol, shape)
     assert where.judged_quickly
     innocence = innocence_of(where)
     random, acquitted, convicted = Random(5), 0, 0
@@ -325,6 +424,10 @@ def test_the_quick_look_never_acquits_what_a_check_convicts(protocol: tuple[str,
 
 def test_the_quick_look_is_not_for_properties_that_it_does_not_know() -> None:
     assert not arena("eomp", "repaired").judged_quickly
+    two = {"kind": "broadcast", "members": ["A", "B"], "groups": {"1": ["A", "B"], "2": ["A", "B"]}}
+    for total in (True, False):
+        where = Arena(Setup("sb", "published", two), REGISTRY, ("semantic", *["total"] * total))
+        assert innocence_of(where).plain is not total
     assert not Arena(arena("sb", "published").setup, REGISTRY, ("causal",)).judged_quickly
 
 
@@ -345,9 +448,55 @@ def test_models_are_sizes_or_files() -> None:
     assert model == Model({"members": 3, "messages": 5})
     setup, limits = draw(hasty, "published", model, Random(1))
     assert (setup.topology["members"], limits.messages) == (["A", "B", "C"], 5)
-    for wrong in ("members", "members=0", "members=99", "hosts=2", "members=x"):
+    for wrong in ("members", "members=0", "members=99", "hosts=2", "members=x", "groups=0", "groups=9"):
         with pytest.raises(ConfigurationError, match="--model"):
             parse_model(wrong, hasty, "published")
+    for steps in (0, 1, 4):
+        with pytest.raises(ConfigurationError, match="--model: steps has to be at least 5"):
+            parse_model(f"steps={steps}", hasty, "published")
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_the_least_that_a_model_may_say_is_explored(name: str) -> None:
+    model = parse_model(
+        "members=1,messages=0,steps=5,fires=0,disturbances=0,losses=0", REGISTRY.protocols.get("sb", ""), None
+    )
+    assert found("sb", "repaired", 20, strategy=name, model=model).findings == ()
+
+
+# --- groups ----------------------------------------------------------------------------------------------------------
+
+
+def test_some_networks_have_a_second_group_where_the_protocol_serves_it() -> None:
+    eomp = REGISTRY.protocols.get("eomp", "")
+    drawn = [draw(eomp, "published", Model(), Random(seed), lambda: True)[0].topology for seed in range(300)]
+    several = [topology["groups"] for topology in drawn if len(topology.get("groups", {})) > 1]
+    assert 50 < len(several) < 120
+    assert any({*groups["1"]} & {*groups["2"]} and groups["1"] != groups["2"] for groups in several)
+    setup, _ = draw(eomp, "published", Model({"groups": 3}), Random(1))
+    assert list(setup.topology["groups"]) == ["1", "2", "3"]
+
+
+def test_whether_several_groups_are_served_is_tried() -> None:
+    assert all(serves_several_groups(REGISTRY, name, "published") for name in ("sb", "eomp", "relm"))
+    assert not serves_several_groups(REGISTRY, "hasty", "published")  # members of no group deliver, too
+
+
+def test_two_groups_in_two_orders_are_found() -> None:
+    """EOMP numbers messages per group, and the property is about all groups."""
+    report = found("eomp", "published", 1000, properties=("total",))
+    assert any(len(finding.script.setup.topology["groups"]) == 2 for finding in report.findings)
+
+
+def test_users_make_a_second_group_now_and_then() -> None:
+    where = arena("m2mc", "published", {**BROADCAST, "groups": {}})
+    assert founding_of(where).making
+    groups = set()
+    for seed in range(60):
+        world = World(where)
+        RandomWalk(where, Random(seed)).schedule(Chances(world, Random(seed), Limits(disturbances=6)))
+        groups.add(len(set().union(*world.groups)))
+    assert max(groups) > 1
 
 
 def test_an_unknown_strategy_is_refused() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 
 import msgspec
@@ -9,13 +10,24 @@ import pytest
 from explore_support import REGISTRY, script
 from testbed_command import castbed
 
-from castbed import ConfigurationError
+from castbed import ConfigurationError, load_registry
 from castbed_testbed.explore.campaign import Budget, explore
 from castbed_testbed.explore.corpus import scripts_in
 from castbed_testbed.explore.engine import Request
 from castbed_testbed.explore.explored import code_of, extended, nothing_yet, read_explored, record
-from castbed_testbed.explore.findings import Flaw, Page, findings, flaws_in
+from castbed_testbed.explore.findings import OLD, Flaw, Page, findings, flaws_in
 from castbed_testbed.explore.hunting import hunts_in, not_reported, parse_command
+from castbed_testbed.explore.reported import (
+    AT_LEAST,
+    FILE,
+    Reported,
+    explored_with,
+    is_recorded,
+    owed,
+    read_reported,
+    record_reported,
+    reported,
+)
 from castbed_testbed.explore.script import parse, read, write
 
 ROOT = Path(__file__).parents[2]
@@ -41,7 +53,8 @@ then everything settles"""
 
 
 def test_the_pages_in_the_documentation_are_what_the_corpus_shows() -> None:
-    pages, pictures = findings(CORPUS, read_explored(PAGES / "explored.json"), REGISTRY, "../figures/findings")
+    explored, found = read_explored(PAGES / "explored.json"), read_reported(PAGES / FILE)
+    pages, pictures = findings(CORPUS, explored, REGISTRY, "../figures/findings", found)
     wanted = {PAGES / name: text for name, text in pages.items()}
     wanted |= {FIGURES / name: text for name, text in pictures.items()}
     there = {*PAGES.glob("*.md"), *FIGURES.glob("*.svg")}
@@ -90,6 +103,74 @@ def test_a_script_counts_as_found_where_its_kind_is_reported(tmp_path: Path) -> 
     assert not_reported(hunt, report, REGISTRY) == []
     assert not_reported(hunt, msgspec.structs.replace(report, findings=()), REGISTRY) == ["overtaken"]
     assert hunts_in(tmp_path, ["sb"]) == []
+
+
+def test_it_is_recorded_after_how_many_schedules_a_script_was_found(tmp_path: Path) -> None:
+    corpus, file = corpus_of(tmp_path, ACCOUNT + f'found_by = "{COMMAND}"\n'), tmp_path / FILE
+    (hunt,) = hunts_in(corpus)
+    assert not is_recorded(hunt, read_reported(file), REGISTRY)
+    report = explore(*parse_command(hunt.command), REGISTRY)
+    record_reported(file, hunt, reported(hunt, report, REGISTRY))
+    (entry,) = read_reported(file)
+    assert (entry.script, entry.protocol, entry.strategy) == ("overtaken", "hasty", "mix")
+    assert is_recorded(hunt, [entry], REGISTRY)
+    assert not is_recorded(hunt, [msgspec.structs.replace(entry, code="old")], REGISTRY)
+    request, _ = parse_command(hunt.command)
+    assert not_reported(hunt, explore(request, Budget(entry.after), REGISTRY), REGISTRY) == []
+    assert f", after {entry.after} schedules" in findings(corpus, [], REGISTRY, "pictures", [entry])[0]["hasty.md"]
+    record_reported(file, hunt, [])
+    assert read_reported(file) == []
+
+
+def entry_of(strategy: str, after: int) -> Reported:
+    return Reported("a script", "eomp", strategy, "castbed explore eomp", after, "c0de")
+
+
+def test_a_repair_owes_ten_times_what_its_last_flaw_took() -> None:
+    found = [entry_of("mix", 30), entry_of("membership", 7_000), entry_of("membership", 48_000)]
+    assert owed(found, "eomp") == {"mix": AT_LEAST, "membership": 480_000}
+    assert owed([entry_of("mix", 30_000)], "eomp") == {"mix": 300_000}
+    assert owed(found, "sb") == {"mix": AT_LEAST}
+
+
+def test_every_repair_was_explored_ten_times_as_long_as_its_flaws_took_to_find() -> None:
+    """After another corpus or search: benchmarks/explore_published.py, then benchmarks/explore_repaired.py."""
+    found, explored = read_reported(PAGES / FILE), read_explored(PAGES / "explored.json")
+    for protocol in {one.protocol for one in found if "repaired" in REGISTRY.protocols.get(one.protocol, "").variants}:
+        done = explored_with(explored, protocol, "repaired")
+        lacking = {one: wanted for one, wanted in owed(found, protocol).items() if done.get(one, 0) < wanted}
+        assert lacking == {}, f"{protocol}: {done}"
+
+
+def test_the_page_says_how_long_the_repair_was_explored(tmp_path: Path) -> None:
+    """Both numbers, and nothing of explorations that found something, of other seeds or with less freedom."""
+    request = Request("eomp", "repaired", strategy="membership")
+    explored = [msgspec.structs.replace(nothing_yet(request, "c0de"), schedules=470_000)]
+    explored.append(msgspec.structs.replace(explored[0], seed=2, schedules=99))
+    explored.append(msgspec.structs.replace(explored[0], strategy="mix", schedules=77, kinds=1))
+    found = [entry_of("membership", 48_000), entry_of("mix", 12)]
+    page = findings(tmp_path, explored, REGISTRY, "pictures", found)[0]["eomp.md"]
+    assert "| `membership` | 48 000 schedules | 470 000 schedules |" in page
+    assert "| `mix` | 12 schedules | 0 schedules |" in page
+
+
+def test_what_was_explored_with_older_code_says_so(tmp_path: Path) -> None:
+    assert "survived 1 200 schedules (explored with older code)" in page_on(tmp_path)
+    fresh = nothing_yet(Request("hasty", "published"), code_of(REGISTRY, "hasty", "published"))
+    assert OLD not in findings(corpus_of(tmp_path), [fresh], REGISTRY, "pictures")[0]["hasty.md"]
+
+
+def test_a_plugin_that_is_one_module_has_code_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (Path(__file__).parent / "explore_support.py").read_text(encoding="utf-8").partition("REGISTRY:")[0]
+    (tmp_path / "lonely.py").write_text(text, encoding="utf-8")
+    (tmp_path / "other.py").write_text("", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    registry = load_registry(extra={"hasty": import_module("lonely").Plugin()})
+    code = code_of(registry, "hasty", "published")
+    (tmp_path / "other.py").write_text("1", encoding="utf-8")
+    assert code_of(registry, "hasty", "published") == code
+    (tmp_path / "lonely.py").write_text(text + "\n", encoding="utf-8")
+    assert code_of(registry, "hasty", "published") != code
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,11 @@ from castbed import ConfigurationError
 from castbed_testbed.explore import steps as said
 from castbed_testbed.explore.arena import Setup
 from castbed_testbed.explore.corpus import scripts_in, violated_by, what_changed
+from castbed_testbed.explore.freedoms import needs_in_words
+from castbed_testbed.explore.judging import arena_of, label
+from castbed_testbed.explore.naming import timer_text
 from castbed_testbed.explore.playback import play
+from castbed_testbed.explore.replaying import replay
 from castbed_testbed.explore.script import Script, read, write
 from castbed_testbed.explore.steps import parse_step, words
 
@@ -58,6 +62,18 @@ def test_comments_and_empty_lines_say_nothing() -> None:
     assert parse(script("# first\n\nA submits a to 1  # and why\nthen everything settles")).steps == (
         said.Submits("A", "a", "1"),
     )
+
+
+def test_within_a_word_nothing_begins_a_comment() -> None:
+    steps = parse(script("A's again#1 fires # and why\n\t# nothing\nA submits a#b to 1\t# a tab, too")).steps
+    assert steps == (said.Fires("A", "again#1"), said.Submits("A", "a#b", "1"))
+
+
+def test_a_timer_has_a_name_that_is_one_word() -> None:
+    """Whatever protocols call their timers, the step reads back as itself."""
+    for name in ("again#1", "# 1", "a\tb\nc", ("a b", "#2")):
+        step = said.Fires("A", timer_text(name))
+        assert parse(script(words(step))).steps == (step,)
 
 
 @pytest.mark.parametrize(
@@ -136,6 +152,29 @@ def test_a_script_is_judged_by_what_it_expects_besides_the_guarantees(tmp_path: 
 @pytest.mark.parametrize("path", scripts_in(CORPUS), ids=lambda path: path.stem)
 def test_the_scripts_of_the_corpus_do_what_they_expect(path: Path) -> None:
     assert what_changed(path, REGISTRY) == ""
+
+
+@pytest.mark.parametrize("path", scripts_in(CORPUS), ids=lambda path: path.stem)
+def test_the_scripts_of_the_corpus_say_what_they_need(path: Path) -> None:
+    read_ = read(path)
+    where = arena_of(read_, REGISTRY)
+    used = replay(where, read_.steps, read_.settles).used
+    assert list(read_.needs) == (needs_in_words(used, where.possible) if read_.expects else [])
+
+
+@pytest.mark.parametrize("path", scripts_in(CORPUS), ids=lambda path: path.stem)
+def test_no_step_of_the_corpus_is_one_too_many(path: Path) -> None:
+    """Without any one of them, or without the end, the script does not break all that it breaks."""
+    whole = read(path)
+    where, broken = arena_of(whole, REGISTRY), set(whole.expects)
+    if not broken:
+        return
+    for at in range(len(whole.steps)):
+        rest = whole.steps[:at] + whole.steps[at + 1 :]
+        left = {label(one) for one in replay(where, rest, whole.settles).violations}
+        assert not broken <= left, f"does without step {at + 1} ({words(whole.steps[at])})"
+    if whole.settles:
+        assert not broken <= {label(one) for one in replay(where, whole.steps, False).violations}
 
 
 def test_the_corpus_is_there() -> None:

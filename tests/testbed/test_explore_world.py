@@ -153,6 +153,37 @@ def test_users_answer_each_offer_once_and_give_members_commands_as_members() -> 
     assert [sensible(command("1.A")) for command in (JoinGroup, RejectGroup, LeaveGroup)] == [False, False, True]
 
 
+def test_what_a_wire_brings_to_a_node_that_is_down_waits_or_is_lost() -> None:
+    """Both in half of the crashes; and what waits may be lost later, as in the simulator."""
+    where = arena("eomp", "repaired", CELLS)
+    station, left = where.topology.number("S1"), set()
+    for seed in range(20):
+        world = World(where)
+        chances = Chances(world, Random(seed), LIMITS)
+        for copy in [copy for copy in world.flying if copy.to != station]:
+            world.lose(copy)
+        world.submit(where.topology.number("h2"), "a", 1)
+        while not any(copy.to == station and copy.wired for copy in world.flying):
+            world.receive(world.flying[0])
+        chances.crash(station)
+        waiting = [copy for copy in world.flying if copy.to == station]
+        left.add(bool(waiting))
+        world.trace.clear()
+        while waiting and not any(what == "lose" for what, *_ in world.trace):
+            world.flying = list(waiting)
+            chances.lost = 0
+            chances.lose()
+            assert chances.lost <= 1
+    assert left == {True, False}
+
+
+def test_a_result_that_needs_doubled_copies_does_not_hold_on_a_reliable_air() -> None:
+    allowed = {free.AIR_LOSS, free.AIR_DUPLICATION}
+    assert free.needs_in_words({free.AIR_DUPLICATION}, allowed) == ["needs duplication on the air"]
+    assert free.needs_in_words({free.AIR_LOSS}, allowed) == ["needs loss on the air"]
+    assert free.needs_in_words((), allowed) == ["holds even on a reliable air"]
+
+
 def test_needs_take_freedoms_away() -> None:
     assert arena("sb", "published").freedoms == {free.AIR_OVERTAKING}
     assert arena("relm", "published").freedoms.isdisjoint({free.CRASH, free.ABSENCE, free.WIRE_OVERTAKING})

@@ -18,6 +18,7 @@ from installed import install, run_python
 
 PROJECT = Path(__file__).parent / "castbed-mistakes"
 STEPS_MAX = 12
+SECONDS_MAX = 10  # for one process, with the shrinking
 SCHEDULES = 5_000  # a second for two processes; the slowest mistake takes 2600 with the worst of ten seeds
 MISTAKES = {
     ("example-fifo", "fifo-assumed"): {"fifo"},
@@ -56,8 +57,10 @@ def castbed(site: Path, cwd: Path, *arguments: object) -> tuple[int, dict[str, A
 @pytest.mark.parametrize(("protocol", "variant"), MISTAKES, ids=lambda name: name)
 def test_a_planted_mistake_is_found_and_its_scripts_play(tmp_path: Path, protocol: str, variant: str) -> None:
     registry = load_registry()
-    found = attack(registry, protocol, variant, SCHEDULES).findings
+    report = attack(registry, protocol, variant, SCHEDULES)
+    found = report.findings
     assert found
+    assert report.wall_s < SECONDS_MAX
     assert {finding.property for finding in found} <= MISTAKES[protocol, variant]
     assert max(len(finding.script.steps) for finding in found) <= STEPS_MAX
     for number, finding in enumerate(found):

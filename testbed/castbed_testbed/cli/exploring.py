@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from castbed.assembly import variant_name
 from castbed.errors import ConfigurationError
-from castbed.registry import Registry, load_registry
+from castbed.registry import load_registry
 from castbed_testbed.cli import console
+from castbed_testbed.explore.asking import make_request
 from castbed_testbed.explore.campaign import Report, explore, parse_budget
-from castbed_testbed.explore.configurations import parse_model
-from castbed_testbed.explore.engine import Finding, Request
+from castbed_testbed.explore.engine import Finding
 from castbed_testbed.explore.explored import code_of, extended, nothing_yet, record
-from castbed_testbed.explore.freedoms import check_freedom
-from castbed_testbed.explore.menu import check_strategy
+from castbed_testbed.explore.menu import EXHAUSTIVE
 from castbed_testbed.explore.script import SUFFIX, write
 from castbed_testbed.explore.steps import SETTLED, words
 from castbed_testbed.sweep_pool import cores
 
 LINE_EVERY_S = 5.0
+_OURS = re.compile(rf"\d\d+-\w+{re.escape(SUFFIX)}")  # the names of the scripts that we write
 
 
 def explore_command(
@@ -41,7 +41,7 @@ def explore_command(
     as_json: bool,
 ) -> int:
     registry = load_registry()
-    request = _request(registry, name, variant, properties, model, seed, strategy, without, allow)
+    request = make_request(registry, name, variant, properties, model, strategy, seed, without, allow)
     how_much = parse_budget(budget)
     if entry_in is not None and (properties or model or allow or not how_much.schedules):
         raise ConfigurationError("--record", "is for budgets in schedules, without --property, --model and --allow")
@@ -58,27 +58,6 @@ def explore_command(
     return 1 if report.findings else 0
 
 
-def _request(
-    registry: Registry,
-    name: str,
-    variant: str | None,
-    properties: list[str],
-    model: str | None,
-    seed: int,
-    strategy: str,
-    without: list[str],
-    allow: list[str],
-) -> Request:
-    protocol = registry.protocols.get(name, "PROTOCOL")
-    chosen = variant_name(protocol, variant, "--variant")
-    for wanted in properties:
-        registry.checks.get(wanted, "--property")
-    sizes = parse_model(model, protocol, chosen)
-    avoided = tuple(check_freedom(freedom, "--without") for freedom in without)
-    allowed = tuple(check_freedom(freedom, "--allow") for freedom in allow)
-    return Request(name, chosen, tuple(properties), sizes, check_strategy(strategy), seed, avoided, allowed)
-
-
 def _progress(name: str) -> Callable[[int, int], None]:
     """A line on stderr now and then."""
     told = time.monotonic()
@@ -93,14 +72,14 @@ def _progress(name: str) -> Callable[[int, int], None]:
 
 
 def _written(report: Report, directory: Path) -> list[Path]:
-    """One script per finding; scripts of an earlier exploration in the same place are replaced."""
-    if not report.findings:
-        return []
+    """One script per finding; those that an earlier exploration left in the same place are gone."""
+    paths: list[Path] = []
     try:
-        directory.mkdir(parents=True, exist_ok=True)
         for old in directory.glob(f"*{SUFFIX}"):
-            old.unlink()
-        paths = []
+            if _OURS.fullmatch(old.name):
+                old.unlink()
+        if report.findings:
+            directory.mkdir(parents=True, exist_ok=True)
         for number, finding in enumerate(report.findings, start=1):
             path = directory / f"{number:02}-{finding.property}{SUFFIX}"
             path.write_text(f"# {finding.kind}\n# {finding.witness}\n{write(finding.script)}", encoding="utf-8")
@@ -116,6 +95,8 @@ def _document(report: Report, scripts: list[Path]) -> dict[str, Any]:
         "variant": report.request.variant,
         "schedules": report.schedules,
         "wall_s": round(report.wall_s, 3),
+        "networks": report.networks,
+        "exhausted": report.exhausted,
         "violations": [_violation(finding, path) for finding, path in zip(report.findings, scripts, strict=True)],
     }
 
@@ -126,6 +107,8 @@ def _violation(finding: Finding, path: Path) -> dict[str, Any]:
         "kind": finding.kind,
         "steps": len(finding.script.steps),
         "needs": list(finding.needs),
+        "after": finding.after,
+        "finished": finding.finished,
         "script": str(path),
         "witness": finding.witness,
     }
@@ -135,6 +118,8 @@ def _tell(report: Report, scripts: list[Path]) -> None:
     screen = console.out()
     title = f"[bold]{report.request.protocol}[/bold] ({report.request.variant})"
     screen.print(f"{title}: {report.schedules} schedules in {report.wall_s:.1f} s")
+    if report.request.strategy == EXHAUSTIVE:
+        screen.print(f"{report.exhausted} of {report.networks} networks exhausted: they have no other schedules")
     if not report.findings:
         screen.print("[green]✓[/green] nothing that it guarantees was violated")
     for finding, path in zip(report.findings, scripts, strict=True):
@@ -143,4 +128,6 @@ def _tell(report: Report, scripts: list[Path]) -> None:
         lines = [words(step) for step in finding.script.steps] + [SETTLED] * finding.script.settles
         for line in lines:
             screen.print(f"      {line}", markup=False)
+        if not finding.finished:
+            screen.print("    perhaps not the smallest: the time for shrinking was up", markup=False)
         screen.print(f"    castbed run {path}", markup=False)

@@ -11,15 +11,18 @@ from castbed.registry import load_registry
 from castbed_testbed.cli import console
 from castbed_testbed.explore.explored import read_explored
 from castbed_testbed.explore.findings import findings
+from castbed_testbed.explore.reported import FILE, read_reported
 
 
 def findings_command(corpus: Path, out: Path, figures: Path | None, explored: Path | None) -> int:
     if not corpus.is_dir():
         raise ConfigurationError("CORPUS", f"there is no folder {corpus}")
     pictures_in = figures or out / "figures"
-    record = read_explored(explored or out / "explored.json")
+    record = explored or out / "explored.json"
     way = os.path.relpath(pictures_in, out).replace(os.sep, "/")
-    pages, pictures = findings(corpus, record, load_registry(), way)
+    pages, pictures = findings(
+        corpus, read_explored(record), load_registry(), way, read_reported(record.with_name(FILE))
+    )
     _write(out, pages)
     _write(pictures_in, pictures)
     for name in pages:

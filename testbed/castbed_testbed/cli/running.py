@@ -13,7 +13,7 @@ from castbed.properties import Violation
 from castbed.registry import load_registry
 from castbed_testbed.cli import console
 from castbed_testbed.experiment import Loaded, load_file
-from castbed_testbed.explore.playback import SCRIPT, play
+from castbed_testbed.explore.playback import SCRIPT, judged_again, play
 from castbed_testbed.explore.script import SUFFIX, read
 from castbed_testbed.runner import CAPTURES, EXPERIMENT, MANIFEST, SUMMARY, Outcome, is_run, judge, run_experiment
 
@@ -79,11 +79,12 @@ def rerun_command(directory: Path, out: Path | None, as_json: bool) -> int:
         _tell_what_is_left(outcome)
         same = alike if not different else f"different: {', '.join(different)}"
         console.out().print(f"Compared with {directory}: {same}")
-    return 1 if outcome.failures or different else 0
+    return 1 if outcome.failures or different or not outcome.summary.get("as_expected", True) else 0
 
 
 def check_command(directory: Path, properties: list[str] | None, as_json: bool) -> int:
     outcome, problems = judge(directory, load_registry(), properties)
+    outcome = judged_again(outcome, directory)
     outcome.summary["problems"] = problems
     _tell(outcome, as_json)
     if not as_json:

@@ -83,7 +83,7 @@ class Arena:
             for name in self.properties
         }
         judges = can_judge(self.checks, self.identity.guarantees)
-        self.judged_quickly = judges and len(topology.groups) == 1 and not plan.chosen.brings_views
+        self.judged_quickly = judges and bool(topology.groups) and not plan.chosen.brings_views
         self.innocence: Innocence | None = None  # made when the first world is judged
         self.senders: tuple[NodeNumber, ...] = ()  # those whose messages are taken, found out once
         self.founding: Any = None  # what is found out about making groups, once

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from itertools import count
@@ -23,12 +23,13 @@ from castbed.registry import Registry, load_registry
 from castbed.units import Duration, convert
 from castbed_testbed.explore.collecting import Collected
 from castbed_testbed.explore.engine import (
-    BATCH,
     BatchResult,
     Finding,
     Found,
     Request,
+    batch_size,
     explore_batch,
+    may_end_early,
     shrink_found,
 )
 
@@ -47,22 +48,26 @@ class Budget(msgspec.Struct, frozen=True):
     seconds: float = 0.0
     first: int = 0
 
-    def sizes(self) -> Iterator[tuple[int, int]]:
-        """Number and size of each batch."""
-        if not self.schedules:
-            yield from ((number, BATCH) for number in count(self.first))
+    def sizes(self, strategy: str) -> Iterator[tuple[int, int]]:
+        """Number and size of each batch; where a batch may have fewer, there is no last one."""
+        size = batch_size(strategy)
+        if not self.schedules or may_end_early(strategy):
+            size = min(size, self.schedules or size)
+            yield from ((number, size) for number in count(self.first))
             return
-        for number in range((self.schedules + BATCH - 1) // BATCH):
-            yield self.first + number, min(BATCH, self.schedules - number * BATCH)
+        for number in range((self.schedules + size - 1) // size):
+            yield self.first + number, min(size, self.schedules - number * size)
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What an exploration found."""
+    """What an exploration found, on so many networks; of the `exhausted` ones no schedule is left."""
 
     request: Request
     schedules: int
     wall_s: float
     findings: tuple[Finding, ...]
+    networks: int = 0
+    exhausted: int = 0
 
 
 def parse_budget(text: str) -> Budget:
@@ -103,9 +108,14 @@ def explore(
             progress(collected.schedules, len(collected.findings))
             if stop_at_first and collected.findings:
                 break
+            if 0 < budget.schedules <= collected.schedules:
+                break
+        pending.close()
         for findings in workers.shrunk(wait=True):
             collected.add(findings)
-    return Report(request, collected.schedules, time.monotonic() - start, tuple(collected.sorted()))
+        wall_s = time.monotonic() - start
+    smallest = tuple(collected.sorted())
+    return Report(request, collected.schedules, wall_s, smallest, collected.networks, collected.exhausted)
 
 
 class _Alone:
@@ -116,8 +126,8 @@ class _Alone:
         self.registry = registry
         self.ready: list[tuple[Finding, ...]] = []
 
-    def batches(self, budget: Budget, ends: float) -> Iterator[BatchResult]:
-        for number, size in budget.sizes():
+    def batches(self, budget: Budget, ends: float) -> Generator[BatchResult, None, None]:
+        for number, size in budget.sizes(self.request.strategy):
             if time.monotonic() >= ends:
                 return
             yield explore_batch(self.registry, self.request, number, size, ends)
@@ -139,18 +149,22 @@ class _Together:
         self.jobs = jobs
         self.shrinking: list[Future[tuple[Finding, ...]]] = []
 
-    def batches(self, budget: Budget, ends: float) -> Iterator[BatchResult]:
-        sizes = budget.sizes()
+    def batches(self, budget: Budget, ends: float) -> Generator[BatchResult, None, None]:
+        sizes = budget.sizes(self.request.strategy)
         pending: list[Future[BatchResult]] = []
-        while True:
-            while len(pending) < self.jobs * AHEAD and time.monotonic() < ends:
-                following = next(sizes, None)
-                if following is None:
-                    break
-                pending.append(self.pool.submit(_explore, self.request, *following, ends))
-            if not pending:
-                return
-            yield pending.pop(0).result()
+        try:
+            while True:
+                while len(pending) < self.jobs * AHEAD and time.monotonic() < ends:
+                    following = next(sizes, None)
+                    if following is None:
+                        break
+                    pending.append(self.pool.submit(_explore, self.request, *following, ends))
+                if not pending:
+                    return
+                yield pending.pop(0).result()
+        finally:  # nobody wants the others
+            for future in pending:
+                future.cancel()
 
     def shrink(self, found: Found, ends: float) -> None:
         self.shrinking.append(self.pool.submit(_shrink, found, self.request.properties, ends))

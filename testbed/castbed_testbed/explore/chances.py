@@ -16,7 +16,9 @@ from castbed_testbed.explore.rules import may_crash
 from castbed_testbed.explore.world import Copy, World
 
 REPLIES = 0.5  # of the messages that could answer one do
+MAKES_MORE = 0.1  # of the commands make another group, where users make groups
 FAVOURED = 0.4  # of the choices of a node fall on the favourite of the schedule
+DEAF = 0.5  # of the nodes that crash miss what was on its way to them
 FORGETS = 0.5  # of the restarts lose their storage, where that may be
 NAMES = "abcdefghijklmnopqrstuvwxyz"
 
@@ -90,6 +92,8 @@ class Chances:
         founding = founding_of(world.arena)
         known = sorted(set(world.arena.topology.groups).union(*world.groups))
         kinds = founding.kinds() if known else [founding.making] if founding.making else []
+        if known and founding.making and self.random.random() < MAKES_MORE:
+            kinds = [founding.making]
         group = choice(known or [DEFAULT_GROUP])
         for kind in self.random.sample(kinds, len(kinds)):
             command = command_for(world, choice(kind), group)
@@ -157,7 +161,7 @@ class Chances:
         if copy.sender == copy.to:
             return False
         loses = self.random.random() < 0.6
-        if loses and (free.WIRE_LOSS if copy.wired else free.AIR_LOSS) in allowed:
+        if loses and (self._is_lost_anyhow(copy) or (free.WIRE_LOSS if copy.wired else free.AIR_LOSS) in allowed):
             world.lose(copy)
         elif not loses and (free.WIRE_DUPLICATION if copy.wired else free.AIR_DUPLICATION) in allowed:
             world.duplicate(copy)
@@ -165,6 +169,10 @@ class Chances:
             return False
         self.lost += 1
         return True
+
+    def _is_lost_anyhow(self, copy: Copy) -> bool:
+        """Whether the best of wires may lose the copy: who is to receive it is down."""
+        return copy.wired and not self.world.is_up(copy.to)
 
     # --- nodes -------------------------------------------------------------------------------------------------------
 
@@ -224,6 +232,9 @@ class Chances:
             if not may_crash(world, node):
                 return False
             world.crash(node)
+            if self.random.random() < DEAF:
+                for copy in [copy for copy in world.flying if copy.to == node]:
+                    world.lose(copy)
         else:
             forgets = free.AMNESIA in world.arena.freedoms and self.random.random() < FORGETS
             world.restart(node, not forgets)

@@ -2,16 +2,17 @@
 
 Only then can one say that something never happens. Everything in flight arrives in the order of sending; then timers
 run out in the order in which they are due. At rest is a world in which every running timer has run out several times
-and nothing came of it.
+and nothing came of it. One that comes near no such state, because things still happen in the last half of all the time
+that there is, has machines that never come to rest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from castbed.events import TimerName
+from castbed.events import Expired, TimerName
 from castbed.values import NOBODY, NodeNumber
-from castbed_testbed.explore.world import World
+from castbed_testbed.explore.world import RestlessError, World
 
 ROUNDS_AT_REST = 4  # of each timer without effect; protocols here retry every time, so that one would do
 STEPS_MAX = 4_000  # of the end of one schedule: many times what a protocol at rest needs
@@ -31,21 +32,30 @@ def gather(world: World) -> None:
 def settle(world: World, enough: Callable[[], bool] | None = None) -> None:
     """Let everything come to rest, or give up at a limit; earlier if, after a round of timers, there is `enough`."""
     gather(world)
-    end = world.now + SECONDS_MAX
+    start = world.now
     rounds = _Rounds(world)
     judged = -1
-    for _ in range(STEPS_MAX):
+    last, last_at, last_step = world.progress, start, 0
+    for step in range(STEPS_MAX):
         following = _next(world)
-        if following is None or following[0] > end or rounds.at_rest():
+        if following is None or rounds.at_rest():
             return
-        _, node, timer = following
+        due, node, timer = following
+        if due > start + SECONDS_MAX:
+            if last_at > start + SECONDS_MAX // 2:
+                raise RestlessError(node, Expired(timer), f"{SECONDS_MAX // 10**9} s in which nothing is lost")
+            return
         rounds.fire(node, timer)
         world.fire(node, timer)
         world.arrive()
+        if world.progress != last:
+            last, last_at, last_step = world.progress, world.now, step
         if enough is not None and judged != world.progress and rounds.is_over():
             judged = world.progress
             if enough():
                 return
+    if last_step > STEPS_MAX // 2:
+        raise RestlessError(node, Expired(timer), f"{STEPS_MAX} timers")
 
 
 class _Rounds:

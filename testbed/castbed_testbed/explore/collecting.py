@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+import msgspec
+
 from castbed_testbed.explore.engine import BatchResult, Finding, Found
 from castbed_testbed.explore.script import STEPS, write
 
@@ -21,6 +23,8 @@ class Collected:
 
     def __init__(self) -> None:
         self.schedules = 0
+        self.networks = 0
+        self.exhausted = 0
         self.findings: dict[tuple[str, str], Finding] = {}
         self._shrunk: Counter[str] = Counter()
 
@@ -29,9 +33,12 @@ class Collected:
 
         What breaks several properties is shrunk for one of them, the one that was shrunk least often.
         """
+        before = self.schedules
         self.schedules += result.schedules
+        self.networks += 1
+        self.exhausted += result.exhausted
         schedules: dict[str, list[Found]] = {}
-        for found in result.found:
+        for found in (msgspec.structs.replace(one, after=before + one.after) for one in result.found):
             schedules.setdefault(found.script.partition(STEPS)[2], []).append(found)
         rarest = (min(same, key=lambda found: self._shrunk[found.signature]) for same in schedules.values())
         return [found for found in rarest if self._is_worth(found)]
@@ -47,9 +54,10 @@ class Collected:
 
     def add(self, findings: tuple[Finding, ...]) -> None:
         for finding in findings:
-            known = self.findings.get((finding.property, finding.kind))
-            if known is None or _size(finding) < _size(known):
-                self.findings[finding.property, finding.kind] = finding
+            known = self.findings.get((finding.property, finding.kind), finding)
+            smaller = finding if _size(finding) < _size(known) else known
+            first = min(finding.after, known.after)
+            self.findings[finding.property, finding.kind] = msgspec.structs.replace(smaller, after=first)
 
     def sorted(self) -> list[Finding]:
         """One finding per kind.

@@ -85,17 +85,18 @@ def record(path: Path, entry: Explored) -> None:
 
 
 def code_of(registry: Registry, protocol: str, variant: str) -> str:
-    """A fingerprint of the package that the machines of the variant come from."""
+    """A fingerprint of the package, or the module, that the machines of the variant come from."""
     makes = registry.protocols.get(protocol, "PROTOCOL").variants[variant].roles.values()
-    packages = {make.__module__.rpartition(".")[0] for make in makes}
-    files = {file for package in packages for file in _folder(package).rglob("*.py")}
+    files = {file for make in makes for file in _files(make.__module__)}
     code = sha256()
     for file in sorted(files):
         code.update(file.read_bytes())
     return code.hexdigest()[:DIGITS]
 
 
-def _folder(package: str) -> Path:
-    file = sys.modules[package].__file__
+def _files(module: str) -> list[Path]:
+    """The files of the package that a module is in; of a module in no package, its own."""
+    package = module.rpartition(".")[0]
+    file = sys.modules[package or module].__file__
     assert file is not None
-    return Path(file).parent
+    return sorted(Path(file).parent.rglob("*.py")) if package else [Path(file)]

@@ -6,7 +6,7 @@ and, as far as its steps make sense there, on `repaired`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from textwrap import fill
 
@@ -19,13 +19,14 @@ from castbed.properties import Violation
 from castbed.registry import Registry
 from castbed_testbed.explore.arena import Arena
 from castbed_testbed.explore.corpus import scripts_in
-from castbed_testbed.explore.explored import Explored
+from castbed_testbed.explore.explored import Explored, code_of
 from castbed_testbed.explore.judging import arena_of, label
 from castbed_testbed.explore.replaying import ExactReplay, Replay, WatchedWorld, replay
+from castbed_testbed.explore.reported import REPAIRED, Reported, explored_with, found_after
 from castbed_testbed.explore.script import Account, Script, read
 from castbed_testbed.explore.steps import SETTLED, words
 
-REPAIRED = "repaired"
+OLD = "explored with older code"
 WIDTH = 120  # letters in a line of prose
 _DRAWN = (Kind.SUBMIT, Kind.DELIVER, Kind.HOLD, Kind.ATTACH, Kind.DETACH, Kind.CRASH, Kind.RESTART, Kind.LEAVE)
 
@@ -102,8 +103,17 @@ def picture(flaw: Flaw) -> str:
 class Page:
     """The findings on one protocol."""
 
-    def __init__(self, protocol: str, flaws: list[Flaw], explored: list[Explored], registry: Registry) -> None:
+    def __init__(
+        self,
+        protocol: str,
+        flaws: list[Flaw],
+        explored: list[Explored],
+        registry: Registry,
+        reported: Sequence[Reported] = (),
+    ) -> None:
         self.protocol = protocol
+        self.registry = registry
+        self.reported = [one for one in reported if one.protocol == protocol]
         ours = [flaw for flaw in flaws if flaw.protocol == protocol]
         self.flaws = sorted(ours, key=lambda flaw: bool(flaw.account.beyond))
         self.explored = [entry for entry in explored if entry.protocol == protocol]
@@ -121,6 +131,15 @@ class Page:
         """How many schedules were explored of a variant, with any strategy and seed."""
         return sum(entry.schedules for entry in self.explored if entry.variant == variant)
 
+    def is_old(self, entry: Explored) -> bool:
+        """Whether the plugin has changed since it was explored."""
+        return entry.variant not in self.variants or entry.code != code_of(self.registry, self.protocol, entry.variant)
+
+    def budget(self, variant: str) -> str:
+        """How many schedules were explored of a variant, in words, and whether some are of older code."""
+        old = any(self.is_old(entry) for entry in self.explored if entry.variant == variant)
+        return f"{_grouped(self.schedules(variant))} schedules" + f" ({OLD})" * old
+
     def verdict(self, name: str, variant: str) -> str:
         """What became of a property of a variant."""
         if name not in self.variants[variant].guarantees:
@@ -133,7 +152,7 @@ class Page:
             return f"refuted only beyond what is claimed ({self._links(breaking)})"
         if any(name in entry.broken for entry in self.explored if entry.variant == variant):
             return "broken in exploration; no script of it is kept"
-        return f"survived {_grouped(self.schedules(variant))} schedules"
+        return f"survived {self.budget(variant)}"
 
     def _links(self, flaws: Iterable[Flaw]) -> str:
         return ", ".join(f"[{self.numbers[flaw.name]}](#{_anchor(self.heading(flaw))})" for flaw in flaws)
@@ -142,7 +161,8 @@ class Page:
         return f"{self.numbers[flaw.name]} {flaw.account.title}"
 
     def text(self, figures: str) -> str:
-        parts = [_TOP.format(protocol=self.protocol), self._summary(), self._verdicts(), self._what_was_explored()]
+        parts = [_TOP.format(protocol=self.protocol), self._summary(), self._verdicts()]
+        parts += [self._what_was_explored(), self._ten_times()]
         parts += [self._section(flaw, figures) for flaw in self.flaws]
         return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -163,7 +183,27 @@ class Page:
         if not self.explored:
             return ""
         head = ["variant", "strategy", "seed", "without", "schedules", "kinds of violation", "code of the plugin"]
-        return "## What was explored\n\n" + _table(head, [_row(entry) for entry in self.explored])
+        rows = [_row(entry, self.is_old(entry)) for entry in self.explored]
+        return "## What was explored\n\n" + _table(head, rows)
+
+    def _ten_times(self) -> str:
+        """How long it took to find the flaws, and how long the repair was explored."""
+        after = found_after(self.reported, self.protocol)
+        if not after or REPAIRED not in self.variants:
+            return ""
+        done = explored_with(self.explored, self.protocol, REPAIRED)
+        head = ["strategy", "finds its last flaw after", f"of `{REPAIRED}` were explored"]
+        rows = [
+            [f"`{one}`", f"{_grouped(after[one])} schedules", f"{_grouped(done.get(one, 0))} schedules"]
+            for one in sorted(after)
+        ]
+        return "## How long it took, and how long the repair was explored\n\n" + _table(head, rows)
+
+    def _found_by(self, flaw: Flaw) -> str:
+        if not flaw.account.found_by:
+            return "people; the script is played, not searched"
+        after = [one.after for one in self.reported if one.script == flaw.name]
+        return f"`{flaw.account.found_by}`" + "".join(f", after {_grouped(count)} schedules" for count in after)
 
     def _section(self, flaw: Flaw, figures: str) -> str:
         account = flaw.account
@@ -177,7 +217,7 @@ class Page:
             "Responsible": account.responsible,
             "Repair": account.repair,
             "Cost": account.cost,
-            "Found by": f"`{account.found_by}`" if account.found_by else "people; the script is played, not searched",
+            "Found by": self._found_by(flaw),
             "On `repaired`": flaw.on_repaired(),
         }
         lines = [f"- **{name}**: {said}" for name, said in facts.items() if said]
@@ -196,10 +236,10 @@ _OVERVIEW = """What exploration says about each protocol. Written by `castbed fi
 edit those instead."""
 
 
-def _row(entry: Explored) -> list[str]:
+def _row(entry: Explored, old: bool) -> list[str]:
     without = ", ".join(f"`{name}`" for name in entry.without) or "-"
     facts = [str(entry.seed), without, _grouped(entry.schedules), str(entry.kinds)]
-    return [f"`{entry.variant}`", f"`{entry.strategy}`", *facts, f"`{entry.code}`"]
+    return [f"`{entry.variant}`", f"`{entry.strategy}`", *facts, f"`{entry.code}`" + f" ({OLD})" * old]
 
 
 def _grouped(count: int) -> str:
@@ -227,7 +267,7 @@ def _anchor(heading: str) -> str:
 def overview(pages: list[Page]) -> str:
     """One table over all protocols, and one over all flaws."""
     verdicts = [
-        [f"[`{page.protocol}`]({page.protocol}.md)", f"`{variant}`", _refuted(page, variant), _budget(page, variant)]
+        [f"[`{page.protocol}`]({page.protocol}.md)", f"`{variant}`", _refuted(page, variant), page.budget(variant)]
         for page in pages
         for variant in sorted(page.variants)
     ]
@@ -254,16 +294,12 @@ def _refuted(page: Page, variant: str) -> str:
     return f"{', '.join(f'`{name}`' for name in broken)}: {_counted(len(causes), 'cause')}"
 
 
-def _budget(page: Page, variant: str) -> str:
-    return f"{_grouped(page.schedules(variant))} schedules"
-
-
 def findings(
-    corpus: Path, explored: list[Explored], registry: Registry, figures: str
+    corpus: Path, explored: list[Explored], registry: Registry, figures: str, reported: Sequence[Reported] = ()
 ) -> tuple[Mapping[str, str], Mapping[str, str]]:
     """The pages and the pictures, by file name; `figures` is the way from a page to the pictures."""
     flaws = flaws_in(corpus, registry)
     names = sorted({flaw.protocol for flaw in flaws} | {entry.protocol for entry in explored})
-    pages = [Page(name, flaws, explored, registry) for name in names]
+    pages = [Page(name, flaws, explored, registry, reported) for name in names]
     texts = {f"{page.protocol}.md": page.text(figures) for page in pages}
     return texts | {"index.md": overview(pages)}, {f"{flaw.name}.svg": picture(flaw) for flaw in flaws}

@@ -9,6 +9,7 @@ nothing visible answer offers.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -29,12 +30,13 @@ class Founding:
 
     def __init__(self, arena: Arena) -> None:
         commands = arena.chosen.commands
-        self.making = [command for command in commands if _grows(World(arena), arena.submitters[0], command)]
+        self.making = [command for command in commands if _makes(arena, command)]
         self.joining: list[type[Command]] = []
         self.leaving: list[type[Command]] = []
         self.offers = False
         for command in commands:
-            self._try(arena, command)
+            with suppress(StumbledError):  # what breaks here is found when it is looked for
+                self._try(arena, command)
         self.making = [command for command in self.making if command not in self.joining]
         self.other = [command for command in commands if not command.__struct_fields__]
         known = {*self.making, *self.joining, *self.leaving, *self.other}
@@ -75,7 +77,10 @@ class Founding:
 
     def _speaks(self, arena: Arena, command: type[Command]) -> bool:
         """Whether a member that gives the command sends something."""
-        world, group = self._with_group(arena)
+        try:
+            world, group = self._with_group(arena)
+        except StumbledError:
+            return False
         member = next((node for node in arena.numbers if group in world.groups[node]), None)
         before = world.copies
         return member is not None and _asked(world, member, command, group) and world.copies > before
@@ -99,6 +104,13 @@ class Founding:
         """How often the node joined or declined the group."""
         answering = {command_for(world, kind, group) for kind in (*self.joining, *self.declining)}
         return sum(what[0] == "ask" and what[1] == node and what[2] in answering for what in world.trace)
+
+
+def _makes(arena: Arena, command: type[Command]) -> bool:
+    try:
+        return _grows(World(arena), arena.submitters[0], command)
+    except StumbledError:
+        return False
 
 
 def _grows(world: World, node: NodeNumber, command: type[Command], group: Group = UNKNOWN_GROUP) -> bool:
@@ -137,8 +149,10 @@ def mentions(notice: Any, group: Group) -> bool:
 def senders_of(arena: Arena) -> tuple[NodeNumber, ...]:
     """Who may submit: everybody but those who refuse a plain message, where not everybody does."""
     if not arena.senders:
-        world = World(arena)
-        refused = [node for node in arena.submitters if _refuses(world, node)]
+        refused: list[NodeNumber] = []
+        with suppress(StumbledError):  # what breaks here is found when it is looked for
+            world = World(arena)
+            refused = [node for node in arena.submitters if _refuses(world, node)]
         arena.senders = tuple(node for node in arena.submitters if node not in refused) or arena.submitters
     return arena.senders
 
@@ -162,16 +176,17 @@ def founding_of(arena: Arena) -> Founding:
 
 def _with_room(arena: Arena) -> Arena:
     """An arena in which some are in a group and some are not."""
-    topology: dict[str, Any] = {"kind": arena.topology.model, **_ROOM[arena.topology.model]}
+    topology: dict[str, Any] = {"kind": arena.topology.model, **ROOM[arena.topology.model]}
     if not arena.topology.groups:
         topology["groups"] = {}
     return Arena(msgspec.structs.replace(arena.setup, topology=topology), arena.registry)
 
 
 _CELLS = {"hosts": {"h1": "S1", "h2": "S1", "h3": "S2"}, "groups": {"1": ["h1", "h2"]}}
-_ROOM: Mapping[str, Mapping[str, Any]] = {
+ROOM: Mapping[str, Mapping[str, Any]] = {
     "broadcast": {"members": ["A", "B", "C"], "groups": {"1": ["A", "B"]}},
     "sites": {"sites": ["A", "B", "C"], "groups": {"1": ["A", "B"]}},
     "cellular": {"stations": ["S1", "S2"], **_CELLS},
     "three_tier": {"coordinators": {"C1": ["S1"], "C2": ["S2"]}, **_CELLS},
 }
+"""A small network per model, on which commands are tried."""

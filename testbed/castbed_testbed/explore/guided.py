@@ -16,7 +16,12 @@ FRESH = 0.3  # of the schedules begin at the beginning
 
 
 class Guided(RandomWalk):
-    """Random walks from the beginnings of those that reached something new."""
+    """Random walks from the beginnings of those that reached something new.
+
+    What was seen counts for one network: states of machines on different networks have little to do with each other.
+    """
+
+    SCHEDULES_MAX = 2_000
 
     def __init__(self, arena: Arena, random: Random) -> None:
         super().__init__(arena, random)
@@ -30,7 +35,7 @@ class Guided(RandomWalk):
         else:
             self._take_up(chances, random.choice(self.kept))
         self.walk(chances, random.randint(5, chances.limits.steps))
-        if self._is_new(chances.world):
+        if self._is_new(chances.world) and chances.world.trace:
             self.kept.append(list(chances.world.trace))
             del self.kept[:-KEPT_MAX]
 

@@ -55,6 +55,7 @@ class _Options(argparse.ArgumentParser):
         self.add_argument("--budget", required=True)
         self.add_argument("--seed", type=int, default=1)
         self.add_argument("--strategy", default="mix")
+        self.add_argument("--property", dest="properties", action="append", default=[])
         self.add_argument("--without", action="append", default=[])
         self.add_argument("--allow", action="append", default=[])
 
@@ -71,6 +72,7 @@ def parse_command(text: str) -> tuple[Request, Budget]:
     request = Request(
         given.protocol,
         given.variant,
+        tuple(given.properties),
         strategy=given.strategy,
         seed=given.seed,
         without=tuple(given.without),

@@ -12,7 +12,7 @@ from typing import Any
 
 from castbed.history import Kind, LocalEvent
 from castbed.properties import CHECKS
-from castbed.values import NodeNumber
+from castbed.values import Group, NodeNumber
 
 _KNOWN = frozenset(
     {
@@ -32,20 +32,21 @@ def can_judge(checks: Mapping[str, Callable[..., Any]], guarantees: tuple[str, .
 
 
 class Innocence:
-    """The quick look for worlds of one arena: all members of one group from the start to the end.
+    """The quick look for worlds of one arena: all members of its groups from the start to the end.
 
-    `start` is what happens in each of its worlds before anything is chosen.
+    `start` is what happens in each of its worlds before anything is chosen. Groups have nothing to do with each other
+    here, so that `total` is known for one group only.
     """
 
     def __init__(
         self,
         checks: Mapping[str, Callable[..., Any]],
-        groups: Mapping[int, tuple[NodeNumber, ...]],
+        groups: Mapping[Group, tuple[NodeNumber, ...]],
         start: list[LocalEvent],
     ) -> None:
-        self.group, self.members = next(iter(groups.items()))
+        self.groups = groups
         self.start = start
-        self.plain = all(event.kind in _AT_START for event in start)
+        self.plain = all(event.kind in _AT_START for event in start) and ("total" not in checks or len(groups) == 1)
         self.semantic = "semantic" in checks
         self.fifo = "fifo" in checks
         self.total = "total" in checks
@@ -55,58 +56,74 @@ class Innocence:
         begun = len(self.start)
         if not self.plain or events[:begun] != self.start:
             return False
-        submitted: dict[Any, LocalEvent] = {}
-        lanes: dict[NodeNumber, dict[Any, int]] = {node: {} for node in self.members}
-        held: dict[tuple[NodeNumber, Any], Any] = {}
+        accounts = {group: _Account(members) for group, members in self.groups.items()}
         for event in events[begun:]:
             kind = event.kind
+            if kind in _SILENT:
+                continue
+            account = accounts.get(event.group)
+            if account is None:
+                return False
             if kind == Kind.DELIVER:
-                if not self._delivered(event, submitted, lanes, held):
+                if not account.delivered(event, self.semantic):
                     return False
             elif kind == Kind.SUBMIT:
-                if not self._is_new(event, submitted):
+                if not account.is_new(event):
                     return False
-                submitted[event.mid] = event
-            elif kind == Kind.HOLD:
-                if event.parent is None or event.node not in lanes or event.parent in lanes[event.node]:
-                    return False
-                held[event.node, event.mid] = event.parent
-            elif kind not in _SILENT:
+            elif kind != Kind.HOLD or not account.waits(event):
                 return False
-        return all(len(lane) == len(submitted) for lane in lanes.values()) and self._in_order(submitted, lanes)
+        return all(account.is_settled(self.total, self.fifo) for account in accounts.values())
 
-    def _is_new(self, event: LocalEvent, submitted: dict[Any, LocalEvent]) -> bool:
-        member = event.node in self.members and event.group == self.group
-        return member and event.to is None and event.mid not in submitted
 
-    def _delivered(
-        self,
-        event: LocalEvent,
-        submitted: dict[Any, LocalEvent],
-        lanes: dict[NodeNumber, dict[Any, int]],
-        held: dict[tuple[NodeNumber, Any], Any],
-    ) -> bool:
+class _Account:
+    """What the members of one group did."""
+
+    __slots__ = ("held", "lanes", "submitted")
+
+    def __init__(self, members: tuple[NodeNumber, ...]) -> None:
+        self.submitted: dict[Any, LocalEvent] = {}
+        self.lanes: dict[NodeNumber, dict[Any, int]] = {node: {} for node in members}
+        self.held: dict[tuple[NodeNumber, Any], Any] = {}
+
+    def is_new(self, event: LocalEvent) -> bool:
+        """A member submits to all, for the first time."""
+        if event.node not in self.lanes or event.to is not None or event.mid in self.submitted:
+            return False
+        self.submitted[event.mid] = event
+        return True
+
+    def waits(self, event: LocalEvent) -> bool:
+        """A member lacks the parent."""
+        if event.parent is None or event.node not in self.lanes or event.parent in self.lanes[event.node]:
+            return False
+        self.held[event.node, event.mid] = event.parent
+        return True
+
+    def delivered(self, event: LocalEvent, semantic: bool) -> bool:
         """A member delivers what was submitted, for the first time, after its parent; at once, if it waited."""
         mid, parent = event.mid, event.parent
-        sent, lane = submitted.get(mid), lanes.get(event.node)
-        if sent is None or lane is None or mid in lane or event.group != self.group:
+        sent, lane = self.submitted.get(mid), self.lanes.get(event.node)
+        if sent is None or lane is None or mid in lane:
             return False
         if sent.parent != parent or sent.digest != event.digest or sent.size != event.size:
             return False
-        if self.semantic and parent is not None and parent not in lane:
+        if semantic and parent is not None and parent not in lane:
             return False
-        if held and (event.node, mid) in held and lane.get(parent) != event.at:
+        if self.held and (event.node, mid) in self.held and lane.get(parent) != event.at:
             return False
         lane[mid] = event.at
         return True
 
-    def _in_order(self, submitted: dict[Any, LocalEvent], lanes: dict[NodeNumber, dict[Any, int]]) -> bool:
-        orders = [list(lane) for lane in lanes.values()]
-        if self.total and any(order != orders[0] for order in orders):
+    def is_settled(self, total: bool, fifo: bool) -> bool:
+        """Every member has everything, in the orders that are asked for."""
+        if any(len(lane) != len(self.submitted) for lane in self.lanes.values()):
             return False
-        if not self.fifo:
+        if not (total or fifo):
             return True
+        orders = [list(lane) for lane in self.lanes.values()]
+        if total and any(order != orders[0] for order in orders):
+            return False
         sent: dict[NodeNumber, list[Any]] = {}
-        for mid, event in submitted.items():
+        for mid, event in self.submitted.items() if fifo else ():
             sent.setdefault(event.node, []).append(mid)
         return all([mid for mid in order if mid in set(own)] == own for order in orders for own in sent.values())

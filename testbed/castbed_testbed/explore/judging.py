@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from castbed.events import Event
+from castbed.history import LocalEvent
 from castbed.packets import Packet
 from castbed.properties import Violation
 from castbed.registry import Registry
@@ -13,7 +16,7 @@ from castbed_testbed.explore.naming import timer_text
 from castbed_testbed.explore.script import Script
 from castbed_testbed.explore.world import StumbledError, World
 
-CONTRACT = "contract"  # the property that machines raise nothing but PeerError
+CONTRACT = "contract"  # the property that machines raise nothing but PeerError, and come to rest
 _AT_ONCE = frozenset(
     {
         "integrity", "no_duplication", "fifo", "causal", "semantic", "total", "acyclic_total", "no_needless_wait",
@@ -67,12 +70,11 @@ def end(world: World, patient: bool) -> list[Violation]:
     return violations_of(world)
 
 
-def stumbled(world: World, error: StumbledError) -> Violation:
-    """The violation of the contract that an error is."""
-    name = world.arena.topology.name(error.node)
-    words = f"{name} raises {error} when {trigger(error.event)}."
-    last = [event for event in world.events if event.node == error.node][-1:]
-    return Violation(CONTRACT, words, tuple(last), f"raises-{type(error.error).__name__}")
+def stumbled(arena: Arena, events: Sequence[LocalEvent], error: StumbledError) -> Violation:
+    """The violation of the contract that an error is; `events` are those of its world."""
+    words = f"{arena.topology.name(error.node)} {error.words} when {trigger(error.event)}."
+    last = [event for event in events if event.node == error.node][-1:]
+    return Violation(CONTRACT, words, tuple(last), error.kind)
 
 
 def trigger(event: Event) -> str:

@@ -14,17 +14,17 @@ from castbed_testbed.explore.late import LateCopy
 from castbed_testbed.explore.membership import Membership
 from castbed_testbed.explore.strategies import SIMPLE, Strategy
 
-MIX = "mix"
+MIX, EXHAUSTIVE = "mix", "exhaustive"
 STRATEGIES: Mapping[str, type[Strategy]] = {
     **SIMPLE,
     "membership": Membership,
     "late-copy": LateCopy,
     "guided": Guided,
-    "exhaustive": Exhaustive,
+    EXHAUSTIVE: Exhaustive,
 }
 SHARES: tuple[str, ...] = (
     "slow-channel", "membership", "random", "handoffs", "membership", "delays", "priorities", "membership", "guided",
-    "exhaustive",
+    EXHAUSTIVE,
 )  # fmt: skip
 """The strategies of consecutive batches of the mix."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -19,10 +20,10 @@ Choose = Callable[[World, Any], Operation | None]
 
 
 def timer_text(name: TimerName) -> str:
-    """The name of a timer in one word."""
+    """The name of a timer in one word that begins no comment."""
     if isinstance(name, tuple) and type(name) is tuple:
         return "/".join(timer_text(part) for part in name)
-    return str(name).replace(" ", "")
+    return re.sub(r"[\s#]+", "", str(name))
 
 
 def message_name(world: World, packet: Packet) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
@@ -10,13 +11,14 @@ import msgspec
 from castbed.capture import AIR, WIRE, frame_block
 from castbed.events import Received
 from castbed.history import Kind, LocalEvent
+from castbed.properties import Violation
 from castbed.registry import Registry
 from castbed.values import NodeNumber
 from castbed.wire import ethernet_frame
 from castbed_testbed.explore.arena import Arena
 from castbed_testbed.explore.judging import CONTRACT, arena_of, for_good, label
 from castbed_testbed.explore.replaying import ExactReplay, WatchedWorld
-from castbed_testbed.explore.script import SUFFIX, Script, write
+from castbed_testbed.explore.script import SUFFIX, Script, read, write
 from castbed_testbed.explore.world import Copy
 from castbed_testbed.plan import Plan
 from castbed_testbed.recorder import CaptureRecorder
@@ -33,6 +35,7 @@ from castbed_testbed.runner import (
     prepare,
     write_json,
 )
+from castbed_testbed.summary import property_figures
 
 SCRIPT = f"script{SUFFIX}"
 
@@ -80,8 +83,8 @@ class Played(msgspec.Struct, frozen=True):
 
 
 def expected(script: Script, violated: tuple[str, ...]) -> bool:
-    """Whether everything that the script expects happened; one that expects nothing violates nothing."""
-    return set(script.expects) <= set(violated) if script.expects else not violated
+    """Whether what the script expects is violated, and nothing else."""
+    return set(script.expects) == set(violated)
 
 
 def play(script: Script, registry: Registry, name: str, out: Path | None = None) -> Played:
@@ -94,7 +97,8 @@ def play(script: Script, registry: Registry, name: str, out: Path | None = None)
     start = time.perf_counter()
     report, stumbled = _recorded(arena, plan, script, directory / CAPTURES)
     outcome = judged(plan, directory, registry, report, time.perf_counter() - start, list(arena.properties))
-    violated = _violated(outcome, script.settles) + stumbled
+    outcome = _believed(outcome, script.settles, stumbled)
+    violated = _violated(outcome)
     outcome.summary["expects"] = list(script.expects)
     outcome.summary["as_expected"] = as_expected = expected(script, violated)
     write_json(directory / SUMMARY, outcome.summary)
@@ -103,10 +107,27 @@ def play(script: Script, registry: Registry, name: str, out: Path | None = None)
     return Played(outcome, violated, as_expected)
 
 
-def _violated(outcome: Outcome, settled: bool) -> tuple[str, ...]:
-    """What the captures show; of a script that does not settle, what nothing can mend."""
-    found = [one for violations in outcome.violations.values() for one in violations]
-    return tuple(dict.fromkeys(label(one) for one in found if settled or for_good(one)))
+def judged_again(outcome: Outcome, directory: Path) -> Outcome:
+    """What is believed of a verdict on the captures in a directory: where a script left them, what it lets one say."""
+    if not (directory / SCRIPT).exists():
+        return outcome
+    before = json.loads((directory / SUMMARY).read_text(encoding="utf-8"))["properties"]
+    return _believed(outcome, read(directory / SCRIPT).settles and CONTRACT not in before, [])
+
+
+def _believed(outcome: Outcome, settled: bool, stumbled: list[Violation]) -> Outcome:
+    """Of a script that does not settle, what nothing can mend; of one that ends with a stumbling machine, only that."""
+    found = outcome.violations
+    if stumbled:
+        found = {CONTRACT: stumbled}
+    elif not settled:
+        found = {name: [one for one in violations if for_good(one)] for name, violations in found.items()}
+    summary = outcome.summary | {"properties": property_figures(found)}
+    return msgspec.structs.replace(outcome, summary=summary, violations=found)
+
+
+def _violated(outcome: Outcome) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(label(one) for violations in outcome.violations.values() for one in violations))
 
 
 def _plan(arena: Arena, name: str) -> Plan:
@@ -114,7 +135,7 @@ def _plan(arena: Arena, name: str) -> Plan:
     return msgspec.structs.replace(arena.plan, experiment=experiment)
 
 
-def _recorded(arena: Arena, plan: Plan, script: Script, captures: Path) -> tuple[HostReport, tuple[str, ...]]:
+def _recorded(arena: Arena, plan: Plan, script: Script, captures: Path) -> tuple[HostReport, list[Violation]]:
     recorder = CaptureRecorder(captures, plan.identity())
     try:
         world = RecordedWorld(arena, recorder)
@@ -128,7 +149,7 @@ def _recorded(arena: Arena, plan: Plan, script: Script, captures: Path) -> tuple
     submitted = sum(event.kind == Kind.SUBMIT for event in world.events)
     dropped = sum(event.kind == Kind.DROP for event in world.events)
     report = HostReport(submitted, delivered, world.frames, len(world.shown), world.now, dropped)
-    return report, tuple(label(one) for one in played.violations if one.property == CONTRACT)
+    return report, [one for one in played.violations if one.property == CONTRACT]
 
 
 def _stop(world: RecordedWorld, recorder: CaptureRecorder) -> None:

@@ -21,11 +21,18 @@ OVERTAKING = frozenset({AIR_OVERTAKING, WIRE_OVERTAKING})
 
 
 class WatchedWorld(World):
-    """A world that remembers what each node was shown when."""
+    """A world that remembers what each node was shown when, and whether a machine stumbled over its start."""
 
     def __init__(self, arena: Arena) -> None:
         self.shown: dict[tuple[NodeNumber, int], Event] = {}
+        self.stumbled: StumbledError | None = None
         super().__init__(arena)
+
+    def _begin(self) -> None:
+        try:
+            super()._begin()
+        except StumbledError as error:
+            self.stumbled = error
 
     def _step(self, node: NodeNumber, event: Event) -> None:
         self.shown[node, self.now] = event
@@ -48,13 +55,15 @@ class Replay:
         Of a world that is not at rest only what nothing can mend is believed.
         """
         try:
+            if self.world.stumbled is not None:
+                raise self.world.stumbled
             for step in steps:
                 self._do(step, allowed)
             if settles:
                 settle(self.world)
             self.violations = [one for one in violations_of(self.world) if settles or for_good(one)]
         except StumbledError as error:
-            self.violations = [stumbled(self.world, error)]
+            self.violations = [stumbled(self.world.arena, self.world.events, error)]
 
     def _do(self, step: Step, allowed: frozenset[str]) -> None:
         operation = operation_of(self.world, step)

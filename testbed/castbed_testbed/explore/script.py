@@ -10,11 +10,12 @@
     then everything settles
 
 Above `steps:` it is TOML with the keys of an experiment; a table `[finding]` tells people what the script is about. `#`
-begins a comment. `parse(write(script)) == script`.
+at the beginning of a line or after a space begins a comment. `parse(write(script)) == script`.
 """
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from castbed_testbed.explore.steps import SETTLED, Step, parse_step, words
 
 SUFFIX = ".steps"
 STEPS = "steps:"
+_COMMENT = re.compile(r"(?:^|\s)#.*")
 BYTES_MAX = 1 << 20  # a script is read by people
 
 
@@ -135,7 +137,7 @@ def _steps(lines: list[str], first: int, source: str) -> tuple[list[Step], bool]
     steps: list[Step] = []
     settles = False
     for number, line in enumerate(lines, start=first):
-        said = line.partition("#")[0].strip()
+        said = _COMMENT.sub("", line).strip()
         if not said:
             continue
         if settles:

@@ -19,7 +19,9 @@ TIMER_PRIORITY = 0.5  # at most: timers are slow compared with packets
 class Strategy:
     """Base of all strategies; what it is about is never taken from its schedules, where the model allows it."""
 
+    SCHEDULES_MAX = 100  # on one network, where this is the only strategy; the mix has a hundred of each
     about: frozenset[str] = frozenset()
+    cut = False  # whether schedules were cut short, so that `exhausted` does not mean that all was tried
 
     def __init__(self, arena: Arena, random: Random) -> None:
         self.arena = arena
@@ -151,10 +153,10 @@ class DelayBounded(Strategy):
 
 def channels_of(arena: Arena, random: Random) -> list[Channel]:
     """The channels on which something travels when every host moves once and every user submits before and after."""
-    world = World(arena)
-    chances = Chances(world, random, Limits(messages=2 * len(arena.submitters), steps=PROBE_STEPS_MAX))
     seen: dict[Channel, None] = {}
     try:
+        world = World(arena)
+        chances = Chances(world, random, Limits(messages=2 * len(arena.submitters), steps=PROBE_STEPS_MAX))
         chances.found()
         for node in arena.submitters:
             chances.submit(node)

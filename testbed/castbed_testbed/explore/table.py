@@ -19,7 +19,7 @@ from castbed.values import NOBODY, Group, Message, Mid, NodeNumber
 from castbed_testbed.explore.arena import Arena
 
 TICK = 1_000  # nanoseconds; no two steps share a moment, because checks take one moment for one step
-ARRIVALS_MAX = 4_000  # at one go: machines that answer each other for ever end here
+ARRIVALS_MAX = 4_000  # at one go, many times what the largest network here needs: beyond, there is no end
 Operation = tuple[Any, ...]
 Channel = tuple[NodeNumber, NodeNumber]
 NO_CHANNELS: frozenset[Channel] = frozenset()
@@ -33,6 +33,29 @@ class StumbledError(CastbedError):
         self.node = node
         self.event = event
         self.error = error
+
+    @property
+    def kind(self) -> str:
+        """How this breaks the contract."""
+        return f"raises-{type(self.error).__name__}"
+
+    @property
+    def words(self) -> str:
+        return f"raises {self}"
+
+
+class RestlessError(StumbledError):
+    """Machines go on for ever, each step the cause of the next; `event` is the last that was shown to one of them."""
+
+    def __init__(self, node: NodeNumber, event: Event, limit: str) -> None:
+        super().__init__(node, event, RuntimeError(limit))
+        self.limit = limit
+
+    kind = "never-rests"
+
+    @property
+    def words(self) -> str:
+        return f"still has something to do after {self.limit}: it never comes to rest"
 
 
 class Copy:
@@ -109,6 +132,8 @@ class Table:
             self.flying.remove(copy)
             self.now += TICK
             self._arrived(copy)
+        if copy is not None:
+            raise RestlessError(copy.to, copy.event, f"{ARRIVALS_MAX} arrivals")
 
     def _next_arrival(self, held_back: frozenset[Channel]) -> Copy | None:
         for copy in self.flying:

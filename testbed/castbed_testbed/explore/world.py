@@ -12,15 +12,25 @@ import msgspec
 
 from castbed import actions as do
 from castbed.context import Context
-from castbed.errors import ContractError
+from castbed.errors import ConfigurationError, ContractError
 from castbed.events import Asked, Attached, Detached, Started, Submitted, TimerName, ViewChanged
 from castbed.history import Kind
+from castbed.machine import Machine
 from castbed.packets import Command
 from castbed.values import NOBODY, Group, Message, Mid, NodeNumber, View
 from castbed_testbed.explore.arena import Arena
-from castbed_testbed.explore.table import NO_CHANNELS, TICK, Channel, Copy, Operation, StumbledError, Table
+from castbed_testbed.explore.table import (
+    NO_CHANNELS,
+    TICK,
+    Channel,
+    Copy,
+    Operation,
+    RestlessError,
+    StumbledError,
+    Table,
+)
 
-__all__ = ["Channel", "Copy", "Operation", "StumbledError", "World"]
+__all__ = ["Channel", "Copy", "Operation", "RestlessError", "StumbledError", "World"]
 
 
 class World(Table):
@@ -28,7 +38,10 @@ class World(Table):
 
     def __init__(self, arena: Arena) -> None:
         super().__init__(arena)
-        for number in arena.numbers:
+        self._begin()
+
+    def _begin(self) -> None:
+        for number in self.arena.numbers:
             self._start(number)
         self._arrive_all()  # what nodes say when they start: exploration begins where everybody knows of the others
 
@@ -156,13 +169,22 @@ class World(Table):
         life = self.lives[node] = self.lives[node] + 1
         stored = {key: msgspec.msgpack.decode(value) for key, value in self.stored[node].items()}
         random = Random((arena.seed << 20) + (life << 12) + node)
-        self.machines[node] = arena.chosen.machine(Context(node, arena.topology, random, life, stored))
+        self.machines[node] = self._made(Context(node, arena.topology, random, life, stored))
         self._event(node, Kind.RESTART if life else Kind.START, number=int(storage and life > 0))
         self._step(node, Started())
         if not arena.chosen.brings_views:
             self._static_groups(node)
         if self.cells[node] > 0 and node not in arena.topology.fixed:
             self._attached(node)
+
+    def _made(self, context: Context) -> Machine:
+        """The machine of a node; one that cannot even be made stumbles over its start."""
+        try:
+            return self.arena.chosen.machine(context)
+        except ConfigurationError:
+            raise
+        except Exception as error:  # whatever a protocol raises is what is looked for
+            raise StumbledError(context.me, Started(), error) from error
 
     def _static_groups(self, node: NodeNumber) -> None:
         """Where no membership says otherwise, the groups of the topology are the views."""
