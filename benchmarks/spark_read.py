@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Captures into columns and tables, beside `tshark -T fields` on the same files, in one run on the same cores.
 
-    python benchmarks/spark_read.py [--packets N] [--rounds N] [--captures DIR] [--json]
+    python benchmarks/spark_read.py [--packets N] [--rounds N] [--tshark-packets N] [--captures DIR] [--json]
 
 `reader` makes every column of `frames` and the fixed ones of `events`, in one process per core and without Spark;
-`deliveries` goes from the files to an aggregate over the table `deliveries`, on a local session; the first time, while
-Java is cold, stands apart. Peers read a part of the first file, because they would take minutes for all of it; rates
-are per packet. Processor time is given too, for machines that are busy with other things.
+`reader-details` makes the others of `events`, too. `deliveries` goes from the files to an aggregate over the table, by
+`deliveries_of`, and `deliveries-plain` by `deliveries(events, nodes)`, both on a local session; the first time, while
+Java is cold, stands apart. tshark reads the same files, of each the first million packets, because it would take
+minutes for all of them; rates are per packet, and what tshark takes for one packet of each file, its start, is printed.
+Processor time is given too, for machines that are busy with other things.
 
 `growth` compares with the same work on a quarter of the packets: where cost is linear, the ratio is 1; above 1, a
 packet costs less in the larger run.
@@ -25,6 +27,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,8 +41,7 @@ PACKETS = 2_000_000
 NODES = 4
 PACKETS_PER_MESSAGE = 3 + 2 * (NODES - 1)
 HOLD_EVERY = 10  # messages; each then waits for the one before it, at the nodes that wrote neither
-TSHARK_PACKETS = 100_000
-OURS = ("reader", "deliveries")
+TSHARK_PACKETS = 1_000_000  # of each file: its start, less than a second, then hardly counts
 SHARE = 4
 MICROSECOND = 1_000
 MILLION = 1_000_000
@@ -114,7 +116,7 @@ def captures(place: Path, packets: int) -> Captures:
 # --- the three --------------------------------------------------------------------------------------------------------
 
 
-def _read_slice(part: Any) -> int:
+def _read_slice(details: bool, part: Any) -> int:
     """All frames of a slice, then all events, as record batches."""
     import pyarrow as pa
 
@@ -122,35 +124,52 @@ def _read_slice(part: Any) -> int:
     from castbed_spark.reading import read
     from castbed_spark.schemas import EVENTS, FRAMES
 
-    types = {"int": pa.int32(), "bigint": pa.int64(), "string": pa.string(), "boolean": pa.bool_()}
+    types = DETAIL_COLUMNS | {"int": pa.int32(), "bigint": pa.int64(), "string": pa.string(), "boolean": pa.bool_()}
     frames = pa.schema([(column.name, types[column.type]) for column in FRAMES])
-    events = pa.schema([(column.name, types[column.type]) for column in EVENTS if column.name not in DETAIL_COLUMNS])
+    wanted = [column for column in EVENTS if details or column.name not in DETAIL_COLUMNS]
+    events = pa.schema([(column.name, types.get(column.name) or types[column.type]) for column in wanted])
     tables = (("frames", frames), ("events", events))
     return sum(int(batch.num_rows) for table, schema in tables for batch in read(part, table, schema, []))
 
 
-def reader(directory: Path, pool: ProcessPoolExecutor) -> int:
+def reader(directory: Path, pool: ProcessPoolExecutor, details: bool) -> int:
     from castbed_spark.reading import plan
 
-    return sum(pool.map(_read_slice, plan(str(directory))))
+    return sum(pool.map(partial(_read_slice, details), plan(str(directory))))
 
 
 def deliveries_job(spark: Any, directory: Path) -> int:
-    from pyspark.sql import functions as F
-
     from castbed_spark.tables import deliveries_of
 
-    table = deliveries_of(spark, str(directory), ["copies", "latency_ns", "hold_ns", "needless_ns"])
+    return _totalled(deliveries_of(spark, str(directory), ["copies", "latency_ns", "hold_ns", "needless_ns"]))
+
+
+def deliveries_plain_job(spark: Any, directory: Path) -> int:
+    from castbed_spark.source import read_events, read_nodes
+    from castbed_spark.tables.deliveries import EVENT_COLUMNS, deliveries
+
+    return _totalled(deliveries(read_events(spark, str(directory), EVENT_COLUMNS), read_nodes(spark, str(directory))))
+
+
+def _totalled(table: Any) -> int:
+    from pyspark.sql import functions as F
+
     totals = table.agg(F.sum("copies"), F.avg("latency_ns"), F.sum("hold_ns"), F.sum("needless_ns")).collect()[0]
     return int(totals[0])
 
 
-def tshark(file: Path, packets: int) -> int:
-    command = ["tshark", "-n", "-r", str(file), "-c", str(packets), "-T", "fields"]
-    for field in FIELDS:
-        command += ["-e", field]
-    out = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
-    return out.count(b"\n")
+def tshark(directory: Path, packets: int) -> int:
+    """How many packets it wrote fields of: the first so many of each file, one file after the other."""
+    lines = 0
+    for file in sorted(directory.glob("captures/*.pcapng")):
+        command = ["tshark", "-n", "-r", str(file), "-c", str(packets), "-T", "fields"]
+        for field in FIELDS:
+            command += ["-e", field]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as running:
+            assert running.stdout is not None
+            lines += sum(block.count(b"\n") for block in iter(partial(running.stdout.read, 1 << 20), b""))
+        assert running.returncode == 0, file
+    return lines
 
 
 # --- running ----------------------------------------------------------------------------------------------------------
@@ -179,55 +198,62 @@ class Cost(NamedTuple):
     cpu_s: float
 
 
-def cost(work: Callable[[], object]) -> Cost:
-    start, cpu_start = time.perf_counter(), cpu_seconds()
-    work()
-    return Cost(time.perf_counter() - start, cpu_seconds() - cpu_start)
+def costs(captures: list[Captures], rounds: int, tshark_packets: int) -> Iterator[list[dict[str, Cost]]]:
+    """What a million packets of each run cost, measured in turns; in the first turn Java is cold.
 
-
-def costs(captures: list[Captures], rounds: int) -> Iterator[list[dict[str, Cost]]]:
-    """What a million packets of each run cost, measured in turns; in the first turn Java is cold."""
+    tshark reads the last run only.
+    """
     from castbed_spark.session import start_session
 
     cores = os.cpu_count() or 1
     spark = start_session(f"local[{cores}]")
     with ProcessPoolExecutor(cores) as pool:
         for _ in range(rounds + 1):
-            yield [_costs_of(one, spark, pool) for one in captures]
+            *smaller, last = (_costs_of(one, spark, pool) for one in captures)
+            theirs = _each(lambda: tshark(captures[-1].directory, tshark_packets))
+            print(f"tshark, a million: {theirs.wall_s:.2f} s", file=sys.stderr, flush=True)
+            yield [*smaller, last | {"tshark": theirs}]
     spark.stop()
 
 
 def _costs_of(captures: Captures, spark: Any, pool: ProcessPoolExecutor) -> dict[str, Cost]:
     directory, packets = captures
-    file = sorted(directory.glob("captures/*.pcapng"))[0]
-    found = {
-        "tshark": _each(TSHARK_PACKETS, lambda: tshark(file, TSHARK_PACKETS)),
-        "reader": _each(packets, lambda: reader(directory, pool)),
-        "deliveries": _each(packets, lambda: deliveries_job(spark, directory)),
+    works: dict[str, Callable[[], int]] = {
+        "reader": lambda: reader(directory, pool, details=False),
+        "reader-details": lambda: reader(directory, pool, details=True),
+        "deliveries": lambda: deliveries_job(spark, directory),
+        "deliveries-plain": lambda: deliveries_plain_job(spark, directory),
     }
+    found = {name: _each(work, packets) for name, work in works.items()}
     words = {name: f"{one.wall_s:.2f} s, cpu {one.cpu_s:.2f} s" for name, one in found.items()}
     print(f"{packets} packets, a million each:", words, file=sys.stderr, flush=True)
     return found
 
 
-def _each(packets: int, work: Callable[[], object]) -> Cost:
-    """What a million packets cost."""
-    whole = cost(work)
-    return Cost(whole.wall_s / packets * MILLION, whole.cpu_s / packets * MILLION)
+def _each(work: Callable[[], int], packets: int = 0) -> Cost:
+    """What a million packets cost, of so many or of those that `work` counted."""
+    start, cpu_start = time.perf_counter(), cpu_seconds()
+    counted = work()
+    share = MILLION / (packets or counted)
+    return Cost((time.perf_counter() - start) * share, (cpu_seconds() - cpu_start) * share)
 
 
-def rows(captures: list[Captures], rounds: int) -> list[dict[str, Any]]:
+def rows(captures: list[Captures], rounds: int, tshark_packets: int) -> list[dict[str, Any]]:
     """How we compare with tshark on the last run, and with ourselves on the first."""
-    (_, cold), *warm = costs(captures, rounds)
+    start = time.perf_counter()
+    started = tshark(captures[-1].directory, 1)
+    print(f"tshark, {started} packets, one of each file: {time.perf_counter() - start:.2f} s", file=sys.stderr)
+    (_, cold), *warm = costs(captures, rounds, tshark_packets)
+    ours = [name for name in cold if name != "tshark"]
     larger = [large for _, large in warm]
     against_tshark = [
         row(f"spark-{name}{suffix}", [(one[name], one["tshark"]) for one in turns], "tshark -T fields")
-        for name in OURS
+        for name in ours
         for suffix, turns in (("-cold", [cold]), ("", larger))
     ]
     quarter = f"the same on {captures[0].packets:,} packets"
     return against_tshark + [
-        row(f"spark-{name}-growth", [(large[name], small[name]) for small, large in warm], quarter) for name in OURS
+        row(f"spark-{name}-growth", [(large[name], small[name]) for small, large in warm], quarter) for name in ours
     ]
 
 
@@ -250,20 +276,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--packets", type=int, default=PACKETS)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--tshark-packets", type=int, default=TSHARK_PACKETS, help="of each file, at most")
     parser.add_argument("--captures", type=Path, help="a directory to keep the captures in, for the next time")
     parser.add_argument("--json", action="store_true", help="print rows as one JSON document")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         place = arguments.captures or Path(scratch)
         both = [captures(place, packets) for packets in (arguments.packets // SHARE, arguments.packets)]
-        found = rows(both, arguments.rounds)
+        found = rows(both, arguments.rounds, arguments.tshark_packets)
     if arguments.json:
         print(json.dumps(found, indent=2))
         return
     for one in found:
         rate = f"{one['ours']:14,.0f}{one['peer']:12,.0f}{one['ratio']:8.1f}  {one['unit']}"
         print(
-            f"{one['name']:24}{rate}{one['cpu_us']:8.2f}{one['peer_cpu_us']:8.2f}{one['cpu_ratio']:6.1f}  cpu us/packet"
+            f"{one['name']:30}{rate}{one['cpu_us']:8.2f}{one['peer_cpu_us']:8.2f}{one['cpu_ratio']:6.1f}  cpu us/packet"
         )
 
 

@@ -99,20 +99,24 @@ def _rows(
 ) -> list[tuple[Any, ...]]:
     """The clocks of one run; nodes that nothing connects with the reference are taken as they are, without a bound."""
     reference = nodes[0]
-    known: dict[int, Relation | None] = {reference: SAME}
+    known: dict[int, Relation] = {reference: SAME}
     for node, parent in tree.items():  # parents come before their children
         if node != reference:
             known[node] = _through(known[parent], _between(run, parent, node, least, points))
     found = [(node, known.get(node)) for node in nodes]
     return [
-        (run, node, *((one.offset_ns, one.drift, one.error_ns) if one else (0.0, 0.0, None)), reference)
+        (run, node, *((one.offset_ns, one.drift, one.error_ns) if one else (0.0, 0.0, None)), reference, _fits(one))
         for node, one in found
     ]
 
 
+def _fits(one: Relation | None) -> bool:
+    return one is None or one.straight
+
+
 def _between(
     run: str, parent: int, node: int, least: dict[Pair, int], points: dict[tuple[str, Pair], Points]
-) -> Relation | None:
+) -> Relation:
     if (run, (parent, node)) not in points:  # one clock
         return Relation(0.0, 0.0, float(max(least[parent, node], least[node, parent])))
     above, back = points[run, (parent, node)], points[run, (node, parent)]
@@ -120,14 +124,12 @@ def _between(
     return relation(above, below)
 
 
-def _through(first: Relation | None, second: Relation | None) -> Relation | None:
+def _through(first: Relation, second: Relation) -> Relation:
     """The relation of a node to the reference, from that of its parent."""
-    if first is None or second is None:
-        return None
     # The second is a line over the parent's clock, which shows t + first(t) when the reference shows t.
     drift = first.drift + second.drift * (1 + first.drift)
     offset = first.offset_ns + second.offset_ns + second.drift * first.offset_ns
-    return Relation(offset, drift, first.error_ns + second.error_ns)
+    return Relation(offset, drift, first.error_ns + second.error_ns, first.straight and second.straight)
 
 
 def align(table: DataFrame, clock_table: DataFrame) -> DataFrame:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from castbed_spark.reading import plan, read_all
+from castbed_spark.reading import plan, plan_all, read_all
 from castbed_spark.schemas import columns_of, ddl
-from castbed_spark.slices import capture_files
+from castbed_spark.slices import Paths, capture_files
 from castbed_spark.source import WHOLE_FILES
 
 if TYPE_CHECKING:
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 BYTES_MAX = 8 * 2**20  # of captures: some ten thousand packets, which take less than a second
 
 
-def are_small(paths: str) -> bool:
+def are_small(paths: Paths) -> bool:
     """Whether the captures at `paths` are better read here."""
     return sum(file.stat().st_size for file in capture_files(paths)) <= BYTES_MAX
 
 
-def read_here(spark: SparkSession, paths: str, table: str) -> DataFrame:
+def read_here(spark: SparkSession, paths: Paths, table: str) -> DataFrame:
     """A table of the captures at `paths`, as `source.read_table` gives it."""
     from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.types import StructType
@@ -34,6 +34,7 @@ def read_here(spark: SparkSession, paths: str, table: str) -> DataFrame:
     schema = StructType.fromDDL(ddl(columns_of(table)))
     assert isinstance(schema, StructType), "several columns make one"
     arrow = to_arrow_schema(schema, timezone="UTC")
-    batches = [batch for part in plan(paths, WHOLE_FILES) for batch in read_all(part, table, arrow)]
+    planned = plan_all if table == "captures" else plan
+    batches = [batch for part in planned(paths, WHOLE_FILES) for batch in read_all(part, table, arrow)]
     rows: DataFrame = spark.createDataFrame(pa.Table.from_batches(batches, arrow), schema)
     return rows

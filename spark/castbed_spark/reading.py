@@ -20,7 +20,7 @@ from castbed.wire import ETHERNET_BYTES, ETHERTYPE, HEADER_BYTES, MAGIC
 from castbed_spark.columns import Condition, Rows, Values
 from castbed_spark.heads import OTHER, read_head
 from castbed_spark.layout import event_type, frame_type, gather, packet_type
-from castbed_spark.slices import Slice, capture_files, run_names, slice_bytes_for, slices_of
+from castbed_spark.slices import Paths, Slice, capture_files, run_names, slice_bytes_for, slices_of
 from castbed_spark.walking import Packets, Walk
 
 _KINDS = np.array([int(kind) for kind in Kind])
@@ -153,9 +153,17 @@ def nodes_row(part: Slice) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def ignored_row(part: Slice) -> dict[str, Any]:
+    """Nothing was found in it."""
+    nothing = dict.fromkeys(("packets", "frames", "events", "foreign", "bad_records", "bad_blocks"), 0)
+    place = {"run": part.run, "node": None, "file": part.path, "start": part.start, "end": part.end}
+    return {**place, **nothing, "skipped_bytes": part.end - part.start, "cut": False}
+
+
 def read_small(part: Slice, table: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The one row of a slice in `nodes` or `captures`."""
-    row = nodes_row(part) if table == "nodes" else captures_row(part)
+    rows = {"nodes": nodes_row, "captures": ignored_row if part.ignored else captures_row}
+    row = rows[table](part)
     yield pa.RecordBatch.from_pylist([{field.name: row[field.name] for field in schema}], schema=schema)
 
 
@@ -168,8 +176,13 @@ def read_all(
     return read_small(part, table, schema)
 
 
-def plan(paths: str, slice_bytes: int | None = None) -> list[Slice]:
+def plan(paths: Paths, slice_bytes: int | None = None) -> list[Slice]:
     """All slices of all captures at `paths`."""
+    return [part for part in plan_all(paths, slice_bytes) if not part.ignored]
+
+
+def plan_all(paths: Paths, slice_bytes: int | None = None) -> list[Slice]:
+    """The same, and the files that are ignored."""
     files = capture_files(paths)
     runs = run_names(files)
     size = slice_bytes or slice_bytes_for(files)

@@ -87,7 +87,7 @@ NODES = (
 )
 CAPTURES = (
     Column("run", "string", "the run: the name of its directory"),
-    Column("node", "int", "number of the node"),
+    Column("node", "int", "number of the node; null where the file is no capture of Castbed, and is ignored", True),
     Column("file", "string", "path of the capture"),
     Column("start", "bigint", "first byte of the slice"),
     Column("end", "bigint", "first byte behind it"),

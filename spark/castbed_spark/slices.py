@@ -7,6 +7,8 @@ its directory; where two directories have the same name, as much of their paths 
 from __future__ import annotations
 
 import os
+from collections import Counter
+from collections.abc import Sequence
 from glob import glob, has_magic
 from itertools import pairwise
 from pathlib import Path
@@ -23,43 +25,58 @@ SLICE_BYTES_MIN = 16 * 2**20  # a partition costs some 50 ms to start, so smalle
 BUNDLE_FILES_MAX = 1000
 SEARCH_BYTES = 2 * 2**20
 CAPTURES = "captures"
+Paths = str | Sequence[str]
 
 
 class Slice(msgspec.Struct, frozen=True):
-    """What one task reads. `whole` says that it is all of the file."""
+    """What one task reads. `whole` says that it is all of the file, `ignored` that this is not a capture of Castbed."""
 
     path: str
     run: str
     start: int
     end: int
     whole: bool
+    ignored: bool = False
 
 
-def capture_files(paths: str) -> list[Path]:
-    """All captures at comma-separated paths: files, run directories, directories of runs, or globs of these."""
+def capture_files(paths: Paths) -> list[Path]:
+    """All captures at these paths: files, run directories, directories of runs, sweeps, or globs of these.
+
+    A string may hold several, separated by commas. What exists under a name is meant by it, whatever is in the name.
+    """
     found: dict[Path, None] = {}
-    for path in filter(None, (part.strip() for part in paths.split(","))):
-        path = path.removeprefix("file://")
-        places = sorted(glob(path, recursive=True)) if has_magic(path) else [path]
-        for place in places:
-            found.update(dict.fromkeys(_files_at(Path(place))))
+    for path in [paths] if isinstance(paths, str) else paths:
+        for place in _places(path):
+            found.update(dict.fromkeys(_files_at(place)))
     if not found:
-        raise ConfigurationError(paths, f"no captures (*{SUFFIX}) here")
+        raise ConfigurationError(paths if isinstance(paths, str) else ", ".join(paths), f"no captures (*{SUFFIX}) here")
     return list(found)
+
+
+def _places(path: str) -> list[Path]:
+    path = path.strip().removeprefix("file://")
+    if os.path.exists(path):
+        return [Path(path)]
+    if "," in path:
+        return [place for part in path.split(",") if part.strip() for place in _places(part)]
+    return [Path(place) for place in sorted(glob(path, recursive=True))] if has_magic(path) else []
 
 
 def _files_at(place: Path) -> list[Path]:
     if place.is_file():
         return [place]
     nearest = place / CAPTURES if (place / CAPTURES).is_dir() else place
-    files = sorted(nearest.glob("*" + SUFFIX)) or sorted(place.glob(f"*/{CAPTURES}/*{SUFFIX}"))
-    return [file for file in files if not file.is_symlink() and not _through_a_link(file, place)]
+    for where, pattern in ((nearest, ""), (place, f"*/{CAPTURES}/"), (place, f"*/*/{CAPTURES}/")):
+        files = sorted(where.glob(f"{pattern}*{SUFFIX}"))
+        if files:
+            return [file for file in files if not file.is_symlink() and not _through_a_link(file, place)]
+    return []
 
 
 def _through_a_link(file: Path, place: Path) -> bool:
-    """Whether the run's directory is a second name of another, as `latest` is."""
+    """Whether the run's directory, or that of its sweep, is a second name of another, as `latest` is."""
     run = run_directory(file)
-    return run != place and run.is_symlink()
+    return any(one.is_symlink() for one in (run, *run.parents) if place in one.parents)
 
 
 def run_directory(file: Path) -> Path:
@@ -68,17 +85,20 @@ def run_directory(file: Path) -> Path:
 
 def run_names(files: list[Path]) -> dict[Path, str]:
     """A name for the run of each file: the shortest end of its directory's path that no other directory shares."""
-    directories = {run_directory(file.resolve()) for file in files}
-    names = {directory: _distinct(directory, directories - {directory}) for directory in directories}
-    return {file: names[run_directory(file.resolve())] for file in files}
+    directories = {file: run_directory(file.resolve()) for file in files}
+    names = _distinct(set(directories.values()))
+    return {file: names[directory] for file, directory in directories.items()}
 
 
-def _distinct(directory: Path, others: set[Path]) -> str:
-    parts = directory.parts
-    for length in range(1, len(parts) + 1):
-        if all(other.parts[-length:] != parts[-length:] for other in others):
-            return "/".join(parts[-length:])
-    return str(directory)
+def _distinct(directories: set[Path]) -> dict[Path, str]:
+    names: dict[Path, str] = {}
+    left, length = directories, 1
+    while left:
+        ends = Counter(directory.parts[-length:] for directory in left)
+        alone = {one for one in left if ends[one.parts[-length:]] == 1 or len(one.parts) < length}
+        names |= {one: "/".join(one.parts[-length:]) for one in alone}
+        left, length = left - alone, length + 1
+    return names
 
 
 def slice_bytes_for(files: list[Path]) -> int:
@@ -102,11 +122,11 @@ def bundled(slices: list[Slice], slice_bytes: int) -> list[list[Slice]]:
 
 
 def slices_of(file: Path, run: str, slice_bytes: int) -> list[Slice]:
-    """The slices of one capture; none for a file that is empty or not of Castbed."""
+    """The slices of one capture; one that is ignored for a file that is empty or not of Castbed."""
     size = file.stat().st_size
     head = read_head(file) if size else None
     if head is None:
-        return []
+        return [Slice(str(file), run, 0, size, whole=True, ignored=True)]
     cuts = [0, *(_cuts(file, size, head, slice_bytes) if size > slice_bytes else []), size]
     whole = len(cuts) == 2
     return [Slice(str(file), run, start, end, whole) for start, end in pairwise(cuts)]

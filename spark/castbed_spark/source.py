@@ -31,7 +31,7 @@ from pyspark.sql.types import StructType
 
 from castbed.errors import ConfigurationError
 from castbed_spark.schemas import columns_of, ddl
-from castbed_spark.slices import SLICE_BYTES_MIN, Slice, bundled
+from castbed_spark.slices import SLICE_BYTES_MIN, Paths, Slice, bundled
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,7 +60,7 @@ def register(spark: SparkSession) -> None:
 
 
 def read_table(
-    spark: SparkSession, path: str, table: str, columns: Iterable[str] = (), where: Iterable[Where] = ()
+    spark: SparkSession, path: Paths, table: str, columns: Iterable[str] = (), where: Iterable[Where] = ()
 ) -> DataFrame:
     """A table of the captures at `path` (see `slices.capture_files`).
 
@@ -68,22 +68,26 @@ def read_table(
     (`=`, `<`, `<=`, `>`, `>=`, `in`) and a value.
     """
     reader = spark.read.format(FORMAT).option("table", table).option("columns", ",".join(columns))
-    return reader.option("where", json.dumps(list(where))).load(path)
+    return reader.option("where", json.dumps(list(where))).load(path if isinstance(path, str) else list(path))
 
 
-def read_frames(spark: SparkSession, path: str, columns: Iterable[str] = (), where: Iterable[Where] = ()) -> DataFrame:
+def read_frames(
+    spark: SparkSession, path: Paths, columns: Iterable[str] = (), where: Iterable[Where] = ()
+) -> DataFrame:
     return read_table(spark, path, "frames", columns, where)
 
 
-def read_events(spark: SparkSession, path: str, columns: Iterable[str] = (), where: Iterable[Where] = ()) -> DataFrame:
+def read_events(
+    spark: SparkSession, path: Paths, columns: Iterable[str] = (), where: Iterable[Where] = ()
+) -> DataFrame:
     return read_table(spark, path, "events", columns, where)
 
 
-def read_nodes(spark: SparkSession, path: str) -> DataFrame:
+def read_nodes(spark: SparkSession, path: Paths) -> DataFrame:
     return read_table(spark, path, "nodes")
 
 
-def read_captures(spark: SparkSession, path: str) -> DataFrame:
+def read_captures(spark: SparkSession, path: Paths) -> DataFrame:
     return read_table(spark, path, "captures")
 
 
@@ -106,12 +110,18 @@ class CastbedSource(DataSource):
 
     def reader(self, schema: StructType) -> CastbedReader:
         columns_of(self._table, ",".join(schema.fieldNames()))
-        if "path" not in self.options:
-            raise ConfigurationError("path", "load() needs a run directory, a glob or a list of them")
         slice_bytes = int(self.options.get("slice_bytes", 0)) if self._is_on("split", "true") else WHOLE_FILES
         conditions = [self._condition(*one) for one in json.loads(self.options.get("where", "[]"))]
         reader = PushingReader if self._is_on("pushdown", str(SCANS_APART)) else CastbedReader
-        return reader(self.options["path"], self._table, schema, slice_bytes, conditions)
+        return reader(self._paths(), self._table, schema, slice_bytes, conditions)
+
+    def _paths(self) -> Paths:
+        """What `load` was given; Spark hands a list over as JSON."""
+        if "paths" in self.options:
+            return [str(path) for path in json.loads(self.options["paths"])]
+        if "path" not in self.options:
+            raise ConfigurationError("path", "load() needs a run directory, a glob or a list of them")
+        return self.options["path"]
 
     def _condition(self, column: str, operator: str, value: Any) -> Condition:
         found = condition(self._table, column, operator, value)
@@ -144,17 +154,18 @@ class CastbedReader(DataSourceReader):
     """Plans slices and reads them."""
 
     def __init__(
-        self, paths: str, table: str, schema: StructType, slice_bytes: int, conditions: list[Condition]
+        self, paths: Paths, table: str, schema: StructType, slice_bytes: int, conditions: list[Condition]
     ) -> None:
         self.paths, self.table, self.wanted, self.slice_bytes = paths, table, schema, slice_bytes
         self.conditions = conditions
 
     def partitions(self) -> list[InputPartition]:
-        from castbed_spark.reading import plan
+        from castbed_spark.reading import plan, plan_all
 
         of_the_file = [one for one in self.conditions if one.column in _OF_THE_FILE]
         heads_alone = self.table == "nodes"
-        slices = plan(self.paths, WHOLE_FILES if heads_alone else self.slice_bytes)
+        planned = plan_all if self.table == "captures" else plan
+        slices = planned(self.paths, WHOLE_FILES if heads_alone else self.slice_bytes)
         wanted = [part for part in slices if all(one.holds(part.run) for one in of_the_file)]
         together = WHOLE_FILES if heads_alone else min(self.slice_bytes or SLICE_BYTES_MIN, SLICE_BYTES_MIN)
         return [Part(bundle) for bundle in bundled(wanted, together)]

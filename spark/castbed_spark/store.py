@@ -11,6 +11,7 @@ from castbed_spark import tables
 from castbed_spark.clocks import align, clocks
 from castbed_spark.here import are_small, read_here
 from castbed_spark.schemas import TABLES, ddl
+from castbed_spark.slices import Paths
 from castbed_spark.source import read_table
 from castbed_spark.tables.columns import DERIVED
 
@@ -36,7 +37,7 @@ def read_stored(spark: SparkSession, directory: Path | str, name: str) -> DataFr
     return spark.read.schema(ddl((TABLES | DERIVED)[name])).parquet(table_path(directory, name))
 
 
-def write_tables(spark: SparkSession, paths: str, directory: Path | str) -> None:
+def write_tables(spark: SparkSession, paths: Paths, directory: Path | str) -> None:
     """Read the captures at `paths` once, and write all tables; times are on one timeline per run."""
     read = partial(read_here if are_small(paths) else read_table, spark, paths)
     write(read("nodes"), directory, "nodes")

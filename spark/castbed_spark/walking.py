@@ -198,12 +198,19 @@ def _block(words: NDArray[np.uint32], at: int) -> tuple[int, int]:
     """Kind and length of the block at word `at` as it states them; (0, 0) when it is damaged."""
     if at + 3 > len(words):
         return 0, 0
-    kind, length = int(words[at]), int(words[at + 1])
-    if kind == pcapng.SECTION_HEADER and int(words[at + 2]) != pcapng.BYTE_ORDER_MAGIC:
-        return kind, int.from_bytes(length.to_bytes(4, "little"), "big")
+    kind, stated, magic = int(words[at]), int(words[at + 1]), int(words[at + 2])
+    length = stated
+    if kind == pcapng.SECTION_HEADER and magic != pcapng.BYTE_ORDER_MAGIC:
+        if _swapped(magic) != pcapng.BYTE_ORDER_MAGIC:
+            return 0, 0
+        length = _swapped(stated)
     if not pcapng.BLOCK_BYTES_MIN <= length <= pcapng.BLOCK_BYTES_MAX or length & 3:
         return 0, 0
     end = at + length // 4
-    if end <= len(words) and int(words[end - 1]) != length:
+    if end <= len(words) and int(words[end - 1]) != stated:
         return 0, 0
     return kind, length
+
+
+def _swapped(word: int) -> int:
+    return int.from_bytes(word.to_bytes(4, "little"), "big")

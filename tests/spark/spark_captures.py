@@ -42,7 +42,13 @@ class Asked(Packet, frozen=True, tag=8):
     number: int
 
 
-CODEC = Codec({"sb": (Said, Asked)})
+class Taken(Packet, frozen=True, tag=9):
+    """An acknowledgement: it names a message but no group."""
+
+    mid: Mid
+
+
+CODEC = Codec({"sb": (Said, Asked, Taken)})
 
 
 def said(number: int, at: int, outgoing: bool = False, sender: NodeNumber = 2, to: NodeNumber = 0) -> bytes:
@@ -53,6 +59,11 @@ def said(number: int, at: int, outgoing: bool = False, sender: NodeNumber = 2, t
 
 def asked(at: int) -> bytes:
     return frame_block(AIR, at, ethernet_frame(CODEC.encode(Asked(5), 2), 2), False)
+
+
+def taken(mid: Mid, at: int, sender: NodeNumber, to: NodeNumber) -> bytes:
+    """The block in which node `sender` sends an acknowledgement."""
+    return frame_block(WIRE, at, ethernet_frame(CODEC.encode(Taken(mid), sender), sender, to), True)
 
 
 def delivered(number: int, at: int, node: NodeNumber = 1) -> bytes:

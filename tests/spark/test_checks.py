@@ -17,13 +17,16 @@ from spark_histories import PLACE, random_history, tables
 from castbed import load_registry
 from castbed.capture import read_history
 from castbed.declarations import Check
+from castbed.errors import CastbedError
 from castbed.history import History, Kind
 from castbed.properties import CHECKS, VIOLATIONS_MAX, Violation
 from castbed.properties.ordering import EXPLAINED_MAX
-from castbed_spark.checks import CHECKED, judge
+from castbed_spark.checks import CHECKED, islands, judge, whole
+from castbed_spark.checks.islands import SHARED_ORDERS, ranked
 from castbed_spark.checks.judging import identities_of
-from castbed_spark.checks.lanes import EVENT_COLUMNS, laned
+from castbed_spark.checks.lanes import EVENT_COLUMNS, controls, is_kind, laned
 from castbed_spark.checks.parts import BY_MESSAGE, SEARCHES, by_message
+from castbed_spark.checks.settling import settled
 from castbed_testbed.experiment import load_file
 from castbed_testbed.runner import run_experiment
 from castbed_testbed.sweep_run import installed
@@ -131,6 +134,47 @@ def test_without_names_each_run_is_judged_by_what_it_guarantees(spark: Any) -> N
     fifo_run = named("A submits A1", "ordered")
     fifo_run.identity = msgspec.structs.replace(fifo_run.identity, guarantees=("fifo", "total"))
     assert sorted(verdicts(spark, [plain_run, fifo_run], ())) == [("ordered", "fifo"), ("ordered", "total")]
+
+
+def test_of_many_moves_only_the_last_goes_into_every_part(spark: Any) -> None:
+    moves = "\n".join(["B detaches", "B attaches"] * 20)
+    away = named(f"A submits A1; A delivers A1\n{moves}\nB detaches\nC delivers A1", "away")
+    back = named(f"A submits A1; A delivers A1\n{moves}\nC delivers A1", "back")
+    source = tables(spark, [away, back])
+    lanes = laned(source["events"].select(*EVENT_COLUMNS))
+    assert controls(lanes).filter(is_kind(Kind.ATTACH, Kind.DETACH)).count() == 2
+    found = verdicts(spark, [away, back], ["agreement"])
+    assert [found[run, "agreement"]["holds"] for run in ("away", "back")] == [True, False]
+
+
+def test_a_message_that_comes_last_at_one_node_is_judged_with_few_others(spark: Any) -> None:
+    """It is out of order with all of them, which a task need not hold."""
+    count = 500
+    lines = ["; ".join(f"{who} delivers A{number}" for who in "AB") for number in range(1, count + 1)]
+    late = [f"C delivers A{number}" for number in [*range(2, count + 1), 1]]
+    submitted = [f"A submits A{number}" for number in range(1, count + 1)]
+    history = named("\n".join(submitted + lines + late), "late")
+    source = tables(spark, [history])
+    lanes = laned(source["events"].select(*EVENT_COLUMNS))
+    deliveries = settled(ranked(lanes))
+    everything = islands._inhabited(deliveries, islands._islands(deliveries))
+    assert everything.count() == 3 * count
+    assert 0 < islands.tangled(everything).count() <= 3 * 4
+    found = verdicts(spark, [history], SHARED_ORDERS)
+    for name in SHARED_ORDERS:
+        assert not found["late", name]["holds"]
+        compare(found["late", name], history)
+
+
+def test_what_no_task_can_hold_is_said_to_be_undecided(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    crossed = named("A submits A1; B submits B1\nA delivers A1; A delivers B1\nB delivers B1; B delivers A1", "crossed")
+    circle = named("B delivers A2\nB submits B1\nA delivers B1\nA submits A2\nC delivers B1; C delivers A2", "circle")
+    monkeypatch.setattr(islands, "ISLAND_DELIVERIES_MAX", 3)
+    monkeypatch.setattr(whole, "EVENTS_MAX", 5)
+    with pytest.raises(CastbedError, match=r"crossed: 4 deliveries .* undecided"):
+        verdicts(spark, [crossed], ["total"])
+    with pytest.raises(CastbedError, match=r"circle: causal can only .* undecided"):
+        verdicts(spark, [circle], ["causal"])
 
 
 def test_small_parts_say_the_same_as_a_large_one(spark: Any) -> None:

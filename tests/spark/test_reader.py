@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from pathlib import Path
 from struct import Struct
 
@@ -21,7 +22,7 @@ from castbed.wire import family_number
 from castbed_spark import walking
 from castbed_spark.columns import Condition
 from castbed_spark.reading import plan
-from castbed_spark.slices import Slice, bundled
+from castbed_spark.slices import Slice, bundled, run_names
 
 
 @pytest.fixture
@@ -134,13 +135,25 @@ def test_a_capture_that_was_cut_is_read_up_to_the_cut(file: Path) -> None:
         assert found["cut"] == (found["skipped_bytes"] > 0)
 
 
+def _fake_section(length: int, magic: bytes) -> bytes:
+    """What looks like a section in the other byte order, with a length that only it states."""
+    return SECTION_HEADER.to_bytes(4, "big") + length.to_bytes(4, "big") + magic + b"junkjunk"
+
+
+_MAGICS = (b"junk", BYTE_ORDER_MAGIC.to_bytes(4, "big"))
+
+
 @pytest.mark.parametrize(
-    "garbage", [c.GARBAGE, b"\x06\x00\x00\x00" * 5, bytes(64), b"\x06\x00\x00\x00\x20\x00\x00\x00"]
-)
+    "garbage",
+    [
+        c.GARBAGE, b"\x06\x00\x00\x00" * 5, bytes(64), b"\x06\x00\x00\x00\x20\x00\x00\x00",
+        *(_fake_section(length, magic) for length in (0x2000, 28, 0x7FFF_FFFC) for magic in _MAGICS),
+    ],
+)  # fmt: skip
 def test_garbage_between_blocks_is_counted_and_skipped(file: Path, garbage: bytes) -> None:
-    written(file, c.header(), c.many(10), garbage, c.many(10), garbage, c.many(10))
+    written(file, c.header(), c.many(10), garbage, c.many(200), garbage, c.many(10))
     found = c.found(file)
-    assert (found["frames"], found["events"]) == (30, 30)
+    assert (found["frames"], found["events"]) == (220, 220)
     assert (found["bad_blocks"], found["skipped_bytes"], found["cut"]) == (2, 2 * len(garbage), False)
 
 
@@ -322,6 +335,31 @@ def test_a_link_to_a_run_is_not_read_a_second_time(tmp_path: Path) -> None:
     (tmp_path / "latest").symlink_to("run-1")
     assert len(plan(str(tmp_path), None)) == 1
     assert len(plan(str(tmp_path / "latest"), None)) == 1
+
+
+@pytest.mark.parametrize("name", ["a,b", "run[1]", "a, b*"])
+def test_what_exists_under_a_name_is_meant_by_it(tmp_path: Path, name: str) -> None:
+    for run in (name, "a", "b", "run1"):
+        written(tmp_path / run / "captures" / "A.pcapng", c.header(), c.many(1))
+    assert [part.run for part in plan(str(tmp_path / name), None)] == [name]
+    assert [part.run for part in plan([str(tmp_path / name), str(tmp_path / "b")], None)] == [name, "b"]
+
+
+def test_a_sweep_is_read_with_all_its_runs(tmp_path: Path) -> None:
+    for run in ("1-1", "1-2"):
+        written(tmp_path / "sweep" / "runs" / run / "captures" / "A.pcapng", c.header(), c.many(1))
+    (tmp_path / "sweep" / "latest").symlink_to("runs")
+    assert [part.run for part in plan(str(tmp_path / "sweep"), None)] == ["1-1", "1-2"]
+
+
+def test_thousands_of_runs_are_named_at_once() -> None:
+    files = [Path(f"/lab/{day}/run-{number}/captures/A.pcapng") for day in "ab" for number in range(4000)]
+    start = time.perf_counter()
+    names = run_names([*files, Path("/lab/c/alone/captures/A.pcapng"), Path("/captures/A.pcapng")])
+    assert time.perf_counter() - start < 5
+    assert [names[file] for file in (files[0], files[4000])] == ["a/run-0", "b/run-0"]
+    assert sorted(names.values())[0] == "/"
+    assert names[Path("/lab/c/alone/captures/A.pcapng")] == "alone"
 
 
 def test_a_path_without_captures_is_named(tmp_path: Path) -> None:

@@ -14,9 +14,12 @@ from castbed.errors import ConfigurationError, UnavailableError
 from castbed.registry import load_registry
 from castbed.wire import ETHERNET_BYTES, HAS_MID, HEADER
 from castbed_spark.report.command import Made, Wanted, make_report
-from castbed_spark.report.document import Run
+from castbed_spark.report.counts import damage
+from castbed_spark.report.document import Node, Run
 from castbed_spark.report.page import page
 from castbed_spark.report.sources import RUNS_MAX, find_sources
+from castbed_spark.report.timeline import Cast, Head
+from castbed_spark.store import read_stored
 from castbed_testbed.cli.reporting import report_command
 from castbed_testbed.experiment import load_file
 from castbed_testbed.runner import run_experiment
@@ -113,6 +116,20 @@ def test_one_clock_is_no_offset(told: dict[str, Run]) -> None:
     assert {(clock.offset_us, clock.drift_ppm) for run in told.values() for clock in run.clocks} == {(0.0, 0.0)}
 
 
+def test_files_that_are_no_captures_are_named(told: dict[str, Run]) -> None:
+    ignored = [problem for problem in told["broken"].problems if "ignored" in problem]
+    assert ignored == [f"{name}.pcapng: no capture of Castbed, ignored" for name in ("empty", "other")]
+
+
+def test_a_clock_that_was_set_is_named_under_what_is_missing(spark: Any, made: Made) -> None:
+    assert made.tables is not None
+    nothing = read_stored(spark, made.tables, "captures").limit(0)
+    cast = Cast(Head("sb", "repaired", "sim", "broadcast", 1), [Node("A", ""), Node("B", "")], frozenset({1, 2}))
+    clocks: Any = [{"node": 1, "straight": True}, {"node": 2, "straight": False}]
+    (problem,) = damage(nothing, {"one": cast}, {"one": clocks})["one"]
+    assert problem.startswith("B: its clock was set")
+
+
 def test_a_hop_is_drawn_for_each_copy_that_came(told: dict[str, Run], runs: dict[str, Path]) -> None:
     run = told["cells"]
     writer = 1 + [node.name for node in run.nodes].index("h1")
@@ -169,6 +186,54 @@ def test_the_command_says_what_is_violated_and_where_the_page_is(
     assert "starting Spark" in said.err
 
 
+def test_numbers_are_printed_for_those_who_want_them(
+    spark: Any,  # noqa: ARG001
+    runs: dict[str, Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert report_command([runs["cells"]], tmp_path / "page.html", False, [], None, True) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["violated"], said["page"], said["tables"]) == (False, str(tmp_path / "page.html"), None)
+    (run,) = said["document"]["runs"]
+    assert run["summary"]["delivered"] == summary(runs["cells"])["delivered"]
+    assert all(one["holds"] for one in run["properties"])
+
+
+@pytest.fixture(scope="module")
+def damaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sound run whose captures have garbage near their beginning, and one of which is there in two pieces."""
+    run = carried_out("two-questions", tmp_path_factory.mktemp("damaged") / "damaged")
+    for number, file in enumerate(sorted((run / "captures").glob("*.pcapng"))):
+        data = file.read_bytes()
+        ends = _block_ends(data)
+        first, middle = ends[5], ends[len(ends) // 2]
+        file.write_bytes(data[:first] + b"garbage between blocks!!" + data[first:middle])
+        rest = data[: ends[3]] + bytes(middle - ends[3]) if number == 0 else b""
+        if rest:  # its blocks are where they were in the whole file
+            file.with_name("again.pcapng").write_bytes(rest + data[middle:])
+        else:
+            file.write_bytes(file.read_bytes() + data[middle:])
+    return run
+
+
+def _block_ends(data: bytes) -> list[int]:
+    ends = [0]
+    while ends[-1] < len(data):
+        ends.append(ends[-1] + int.from_bytes(data[ends[-1] + 4 : ends[-1] + 8], "little"))
+    return ends[1:]
+
+
+def test_damage_is_skipped_by_verdicts_as_by_plots(spark: Any, damaged: Path) -> None:  # noqa: ARG001
+    """What is behind garbage, or in a second capture of a node, is judged like all the rest."""
+    (run,) = make_report(Wanted([str(damaged)]), lambda doing: None).document.runs
+    stated = summary(damaged)
+    assert run.summary["delivered"] == stated["delivered"]
+    assert run.summary["expected"] == stated["expected"]
+    assert [one.name for one in run.properties if not one.holds] == []
+    assert sum("damaged blocks were skipped" in problem for problem in run.problems) == len(run.nodes)
+
+
 def test_a_message_that_is_not_there_is_an_error_that_names_it(spark: Any, runs: dict[str, Path]) -> None:  # noqa: ARG001
     with pytest.raises(ConfigurationError, match=r"no message 'h1\.99999'"):
         make_report(Wanted([str(runs["cells"])], None, False, ["h1.99999"]), lambda doing: None)
@@ -200,17 +265,13 @@ def test_a_run_that_is_named_twice_counts_once(runs: dict[str, Path], tmp_path: 
     assert [source.name for source in found] == ["cells"]
 
 
-@pytest.mark.long
-def test_a_run_too_large_for_memory_is_judged_by_spark(
-    made: Made, told: dict[str, Run], monkeypatch: pytest.MonkeyPatch, spark: Any
-) -> None:
+def test_a_run_too_large_for_memory_is_judged_by_spark(made: Made, told: dict[str, Run], spark: Any) -> None:
     from castbed_spark.report.filling import Filling
-    from castbed_spark.store import read_stored
 
     assert made.tables is not None
     folder = made.tables
-    monkeypatch.setattr("castbed_spark.report.verdicts_at_scale.EVENTS_IN_MEMORY_MAX", 0)
-    filling = Filling(lambda name: read_stored(spark, folder, name), find_sources([str(folder.parents[1] / "broken")]))
+    sources = find_sources([str(folder.parents[1] / "broken")])
+    filling = Filling(lambda name: read_stored(spark, folder, name), sources, in_memory_max=0)
     filling.judge(load_registry())
     in_memory = told["broken"].properties
     at_scale = filling.judged["broken"].properties

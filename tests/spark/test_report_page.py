@@ -11,6 +11,7 @@ from report_documents import document, empty_run, run
 
 from castbed_spark.report.document import Document
 from castbed_spark.report.page import page
+from castbed_spark.report.sources import RUNS_MAX
 
 SECTIONS = ["verdicts", "witnesses", "time", "cost", "faults", "diagram", "clocks"]
 SHOWN = "[...document.querySelectorAll('[data-diagram]:not([hidden])')].map((one) => one.dataset.diagram)"
@@ -51,6 +52,16 @@ def texts(tab: Page, selector: str) -> list[str]:
 def count(tab: Page, selector: str) -> int:
     found: int = tab.value(f"document.querySelectorAll({selector!r}).length")
     return found
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_each_of_the_most_runs_has_a_colour_of_its_own(opened: Page, tmp_path: Path, scheme: str) -> None:
+    opened.prefer(scheme)
+    show(opened, tmp_path, document(*(run(f"run-{number}") for number in range(RUNS_MAX))))
+    swatches = "[...document.querySelector('.legend').querySelectorAll('i')]"
+    found = opened.value(f"{swatches}.map((one) => getComputedStyle(one).backgroundColor)")
+    opened.prefer("light")
+    assert len(found) == len(set(found)) == RUNS_MAX
 
 
 def test_every_part_is_drawn(opened: Page, tmp_path: Path) -> None:

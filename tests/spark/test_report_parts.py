@@ -17,10 +17,10 @@ from castbed_spark.report.document import Fault, Node
 from castbed_spark.report.hops import hops
 from castbed_spark.report.kinds import kind_name, kind_names
 from castbed_spark.report.labels import Labels
-from castbed_spark.report.timeline import Cast, Correction, Head, Timeline
+from castbed_spark.report.timeline import Cast, Head, Timeline
 
-CAST = Cast(Head("sb", "repaired", "sim", "broadcast", 1), [Node(name, "host") for name in ("A", "h", "h1")], [])
-LINE = Timeline(0, 10**9, {}, {Kind.CRASH: 2, Kind.DETACH: 1}, {Kind.CRASH: 5, Kind.DETACH: 7})
+CAST = Cast(Head("sb", "repaired", "sim", "broadcast", 1), [Node(name, "host") for name in ("A", "h", "h1")])
+LINE = Timeline(0, 10**9, {Kind.CRASH: 2, Kind.DETACH: 1}, {Kind.CRASH: 5, Kind.DETACH: 7})
 
 
 def frame(at: int, node: int, outgoing: bool = False, to: int | None = None) -> dict[str, Any]:
@@ -70,11 +70,9 @@ def test_messages_name_their_group_where_there_are_several() -> None:
     assert Labels(CAST).identities("A2/4") == [(1, 2, 0)]
 
 
-def test_a_nodes_clock_is_corrected() -> None:
-    line = Timeline(10**9, 2 * 10**9, {2: Correction(5e8, 1e-3)}, {}, {})
-    assert line.at_node(1, 1_500_000_000) == 0.5
-    assert line.at_node(2, 2_002_000_000 - 1) == pytest.approx(0.5005, abs=1e-4)
-    assert line.at_node(2, 500_000_000 + 1_001_000_000) == 0.0
+def test_a_node_without_a_role_is_not_taken_for_one_without_a_capture() -> None:
+    nodes = [Node("A", ""), Node("B", ""), Node("C", "")]
+    assert Cast(CAST.head, nodes, frozenset({1, 3})).silent == ["B"]
 
 
 def test_packet_types_without_a_plugin_keep_their_numbers() -> None:

@@ -168,6 +168,46 @@ def test_only_remote_executors_are_sent_the_code(master: str, local: bool) -> No
     assert is_local(master) is local
 
 
+PLUGIN = """
+from castbed.hookspecs import hookimpl
+import tomli_w, helper
+print("plugin loaded")
+"""
+
+
+def installed(place: Path, name: str, code: str, metadata: str = "", points: str = "") -> None:
+    """A distribution with one module."""
+    info = place / f"{name}-1.dist-info"
+    info.mkdir(parents=True)
+    (place / f"{name}.py").write_text(code)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n{metadata}")
+    (info / "entry_points.txt").write_text(points)
+    (info / "RECORD").write_text(f"{name}.py,,\n{info.name}/METADATA,,\n{info.name}/entry_points.txt,,\n")
+
+
+def test_what_is_shipped_suffices_where_only_compiled_packages_are_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Plugins of others come along, with what they require."""
+    import msgspec
+
+    place, compiled = tmp_path / "site", tmp_path / "compiled"
+    installed(place, "my_plugin", PLUGIN, "Requires-Dist: helper>=1\n", "[castbed]\nmine = my_plugin\n")
+    installed(place, "helper", "")
+    monkeypatch.syspath_prepend(str(place))
+    compiled.mkdir()
+    (compiled / "msgspec").symlink_to(Path(msgspec.__file__).parent)
+    script = (
+        "import sys; sys.path[:0] = sys.argv[1:]; import castbed.registry as r, castbed_testbed.sweep_run, pluggy;"
+        "print(pluggy.__file__.startswith(sys.argv[1]), 'sb' in [p.name for p in r.load_registry().protocols])"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", script, str(package_zip(tmp_path)), str(compiled)],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert ran.stdout.split("\n")[:2] == ["plugin loaded", "True True"], ran.stderr
+
+
 def test_what_is_shipped_can_be_imported_and_finds_its_plugins(tmp_path: Path) -> None:
     shipped = package_zip(tmp_path)
     with ZipFile(shipped) as archive:

@@ -45,7 +45,7 @@ def test_every_table_arrives_with_the_schema_that_is_documented(spark: Any, runs
     assert [(field.name, field.dataType.simpleString(), field.nullable) for field in frame.schema] == [
         (column.name, column.type, column.nullable) for column in TABLES[table]
     ]
-    assert frame.count() == {"frames": 12, "events": 14, "nodes": 4, "captures": 4}[table]
+    assert frame.count() == {"frames": 12, "events": 14, "nodes": 4, "captures": 5}[table]
 
 
 def test_rows_are_those_that_the_reader_makes(spark: Any, runs: Path) -> None:
@@ -111,12 +111,35 @@ def test_columns_and_schemas_leave_out_what_nobody_asked_for(spark: Any, runs: P
 def test_damage_is_told_by_the_table_of_captures(spark: Any, runs: Path) -> None:
     told = {(row["run"], row["node"]): row for row in read_captures(spark, str(runs)).collect()}
     assert told["one", 1]["skipped_bytes"] == len(c.GARBAGE)
+    assert told["two", None]["file"].endswith("C.pcapng")
     assert (told["two", 1]["cut"], told["two", 1]["foreign"]) == (True, 1)
     assert read_nodes(spark, str(runs)).filter("run = 'two'").count() == 2
 
 
 def test_several_paths_and_globs_are_read_together(spark: Any, runs: Path) -> None:
     assert read_events(spark, f"{runs}/one/captures/A.pcapng, {runs}/t*", ["at"]).count() == 13
+
+
+def test_a_list_of_paths_is_read_together(spark: Any, runs: Path) -> None:
+    paths = [f"{runs}/one/captures/A.pcapng", f"{runs}/two"]
+    assert read_events(spark, paths, ["at"]).count() == 13
+    assert read_events(spark, paths[:1], ["at"]).count() == 7
+
+
+@pytest.mark.parametrize(("option", "value"), [("slice_bytes", 2_000_000), ("split", "false")])
+def test_slices_of_one_capture_together_give_the_rows_of_the_whole(
+    spark: Any, tmp_path: Path, option: str, value: Any
+) -> None:
+    (tmp_path / "A.pcapng").write_bytes(c.header() + c.many(25_000))
+    source = spark.read.format("castbed").option(option, value).option("columns", "seqno,at,place")
+    table = source.load(str(tmp_path))
+    assert (table.rdd.getNumPartitions() > 2) is (option == "slice_bytes")
+    assert sorted(row["seqno"] for row in table.collect()) == list(range(1, 25_001))
+    captures = spark.read.format("castbed").option(option, value).option("table", "captures").load(str(tmp_path))
+    told = captures.orderBy("start").collect()
+    assert (len(told) > 2) is (option == "slice_bytes")
+    assert sum(row["events"] for row in told) == 25_000
+    assert [row["start"] for row in told[1:]] == [row["end"] for row in told[:-1]]
 
 
 def test_an_unknown_table_or_column_is_named() -> None:

@@ -7,6 +7,8 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ pytest.importorskip("pyspark", reason="pip install 'castbed[spark]'")
 from conftest import missing
 from test_cluster import JOB_SECONDS_MAX, LOOPBACK, master
 
-from castbed.errors import CastbedError
+from castbed.errors import CastbedError, UnavailableError
 from castbed_spark.executing import results_on
 
 __all__ = ["master"]
@@ -111,6 +113,37 @@ def test_a_task_that_takes_its_process_with_it_ends_in_one_sentence(spark: Any) 
     with pytest.raises(CastbedError, match="an executor died"):
         list(results_on("local[2]", dies, [9]))
     assert spark.range(3).count() == 3
+
+
+def test_what_a_task_raises_is_quoted(spark: Any) -> None:
+    def refuses(task: int) -> int:
+        raise ValueError(f"task {task} is not to my taste")
+
+    with pytest.raises(CastbedError, match="a task raised ValueError: task 9 is not to my taste; the same command"):
+        list(results_on("local[2]", refuses, [9]))
+    assert spark.range(3).count() == 3
+
+
+def test_jobs_of_others_in_the_session_go_on_when_the_sweep_ends(spark: Any) -> None:
+    def slow(rows: Any) -> Any:
+        time.sleep(5)
+        return rows
+
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(lambda: spark.sparkContext.parallelize([1, 2], 1).mapPartitions(slow).collect())
+        arriving = results_on("local[2]", abs, [-1, -2, -3, -4], 1)
+        assert next(arriving) == 1
+        assert not other.done()
+        arriving.close()
+        assert other.result() == [1, 2]
+
+
+def test_where_spark_is_missing_one_sentence_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("castbed_spark.session.NEEDED", ("no_such_package",))
+    for name in ("py4j", "py4j.protocol", "pyspark", "pyspark.sql"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(UnavailableError, match=r"pip install 'castbed\[spark\]'"):
+        next(results_on("local[1]", abs, [-1]))
 
 
 def test_results_arrive_while_others_are_under_way(spark: Any) -> None:

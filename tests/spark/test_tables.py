@@ -39,6 +39,12 @@ STORIES = {
     "semantic-late": (f"{_ANSWER}\nC joins 2\nC delivers B1 after A1", "semantic"),
     "semantic-prompt": (f"{_ANSWER}; C delivers B1 after A1", "semantic"),
     "semantic-unrelated": (f"{_TWO}; B delivers A2", "semantic"),
+    "groups": (
+        "A joins 2; B joins 2; B joins 3; D joins 3; D joins 4; C joins 4; C joins 2\nA submits A1 in 2\n"
+        "B delivers A1 in 2\nB submits B1 in 3\nD delivers B1 in 3\nD submits D1 in 4\nC holds D1 in 4 for A1\n"
+        "C delivers A1 in 2; C delivers D1 in 4",
+        "causal",
+    ),
     "crash": ("A submits A1; A delivers A1\nB holds A1 for A2\nB crashes\nB restarts\nB delivers A1", "causal"),
     "twice": ("A submits A1; A delivers A1\nB delivers A1\nB delivers A1", "causal"),
 }
@@ -54,7 +60,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All stories, a story of moves, and a simulated run with losses."""
     root = tmp_path_factory.mktemp("runs")
     for name in STORIES:
-        c.write_run(root / name, story(name))
+        acknowledged = {2: [(9 * STEP, c.taken(c.Mid(1, 1), 9 * STEP, 2, 1))]} if name == "twice" else None
+        c.write_run(root / name, story(name), acknowledged)
     moving = [
         LocalEvent(1, 0, Kind.START), LocalEvent(1, 1, Kind.ATTACH, peer=2),
         LocalEvent(1, 5, Kind.VIEW, 1, number=1, members=(1,)), LocalEvent(1, 6, Kind.GAUGE, number=4, text="log"),
@@ -128,7 +135,7 @@ def test_how_long_a_wait_was_needless(made: Any) -> None:
     assert waits == {
         "prompt": [(1, 0)], "late": [(3, 2)], "needless": [(2, 2)], "through-another": [(1, 0)],
         "semantic-late": [(3, 2)], "semantic-prompt": [(1, 0)], "semantic-unrelated": [(1, 1)],
-        "crash": [], "twice": [],
+        "groups": [(1, 0)], "crash": [], "twice": [],
     }  # fmt: skip
 
 
@@ -170,6 +177,18 @@ def test_messages_know_what_they_cost(runs: Path, made: Any) -> None:
     assert {(row["origin"], row["seqno"]): row["frames"] for row in of(made, "messages", "simulated")} == {
         key: count for key, count in cost.items() if count
     }
+
+
+def test_frames_that_name_no_group_count_for_the_message_that_they_name(made: Any) -> None:
+    (row,) = of(made, "messages", "twice")
+    (frame,) = of(made, "frames", "twice")
+    assert (row["frames"], row["frames_control_bytes"], row["control_bytes"]) == (1, frame["control_bytes"], None)
+
+
+def test_a_link_on_which_all_was_lost_has_a_row(made: Any) -> None:
+    (row,) = (row for row in made["links"] if row["run"] == "twice")
+    assert (row["sender"], row["receiver"], row["sent"], row["received"], row["bytes"]) == (2, 1, 1, 0, 0)
+    assert (row["matched"], row["delay_min_ns"]) == (0, None)
 
 
 def test_a_move_to_another_cell_is_a_handoff(made: Any) -> None:
@@ -244,6 +263,7 @@ def test_nodes_with_clocks_of_their_own_are_put_on_one_timeline(spark: Any, runs
             wrong = abs(row["offset_ns"] + row["drift"] * at - offset_ns[node] - drift[node] * at)
             assert wrong <= row["error_ns"] + 2
         assert row["error_ns"] < 50_000_000
+        assert row["straight"]
     truth = {
         (row["node"], row["place"]): row["at"] for row in c.rows(runs / "simulated", "events", ["node", "place", "at"])
     }

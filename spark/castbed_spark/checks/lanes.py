@@ -30,7 +30,12 @@ OF_MESSAGES = (Kind.SUBMIT, Kind.HOLD, Kind.DELIVER)
 CONTROLS = (
     Kind.START, Kind.CRASH, Kind.RESTART, Kind.JOIN, Kind.LEAVE, Kind.ATTACH, Kind.DETACH, Kind.VIEW
 )  # fmt: skip
-"""The events that say who is where. There are few of them, so every part of a history gets them all."""
+"""The events that say who is where. There are few of them, so every part of a history gets them all.
+
+Of those that say in which cell a node is, only the last matters (`Facts.away`): a mobile node has one for each cell.
+"""
+
+MOVES = (Kind.ATTACH, Kind.DETACH)
 
 
 def is_kind(*kinds: Kind) -> Column:
@@ -63,7 +68,10 @@ def laned(events: DataFrame) -> DataFrame:
 def controls(lanes: DataFrame) -> DataFrame:
     """The events that say who is where, with a mark (a DROP, which says nothing) where a node's start was over."""
     marks = lanes.filter(F.col("opened") & ~is_kind(*CONTROLS)).withColumn("kind", F.lit(int(Kind.DROP)))
-    return lanes.filter(is_kind(*CONTROLS)).unionByName(marks)
+    stays = lanes.filter(is_kind(*CONTROLS) & ~is_kind(*MOVES))
+    latest = Window.partitionBy("run", "node").orderBy(F.desc("place"))
+    moves = lanes.filter(is_kind(*MOVES)).withColumn("latest", F.row_number().over(latest)).filter("latest = 1")
+    return stays.unionByName(moves.drop("latest")).unionByName(marks)
 
 
 def first_submissions(lanes: DataFrame) -> DataFrame:

@@ -117,7 +117,7 @@ def _filled(spark: Any, sources: list[Source], folder: Path, messages: list[str]
     from castbed_spark.store import read_stored, write_tables
 
     progress("reading captures, writing tables")
-    paths = ",".join(str(file) for source in sources for file in source.captures)
+    paths = [str(file) for source in sources for file in source.captures]
     write_tables(spark, paths, folder)
     return filled(lambda name: read_stored(spark, folder, name), sources, messages, load_registry(), progress)
 

@@ -16,7 +16,7 @@ from castbed_spark.tables.buffers import HELD
 from castbed_spark.tables.columns import MESSAGE
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, Row
 
 SUMMARY = "summary.json"
 _VISIBLE_FAULTS = {Kind.CRASH: "crashes", Kind.RESTART: "restarts", Kind.DETACH: "detachments"}
@@ -40,17 +40,21 @@ def held_at_end(buffers: DataFrame) -> dict[str, int]:
     return {row["run"]: row["value"] for row in last.groupBy("run").agg(F.sum("value").alias("value")).collect()}
 
 
-def damage(captures: DataFrame, casts: dict[str, Cast]) -> dict[str, list[str]]:
+def damage(captures: DataFrame, casts: dict[str, Cast], clocks: dict[str, list[Row]]) -> dict[str, list[str]]:
     """By run, what is missing or damaged, in words."""
     found: dict[str, list[str]] = defaultdict(list)
     sums = [F.sum(name).alias(name) for name in _DAMAGE]
     per_node = captures.groupBy("run", "node").agg(*sums, F.max("cut").alias("cut"))
-    for row in per_node.orderBy("run", "node").collect():
+    for row in captures.filter("node is null").orderBy("run", "file").collect():
+        found[row["run"]].append(f"{Path(row['file']).name}: no capture of Castbed, ignored")
+    for row in per_node.filter("node is not null").orderBy("run", "node").collect():
         name = casts[row["run"]].name(row["node"])
         found[row["run"]] += [f"{name}: {row[what]} {words}" for what, words in _DAMAGE.items() if row[what]]
         if row["cut"]:
             found[row["run"]].append(f"{name}: the capture ends inside a block")
     for run, cast in casts.items():
+        bent = [cast.name(row["node"]) for row in clocks.get(run, ()) if not row["straight"]]
+        found[run] += [f"{name}: its clock was set or slewed during the run, so its times are rough" for name in bent]
         found[run] += [f"{name}: no capture" for name in cast.silent]
     return found
 

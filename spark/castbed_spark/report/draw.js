@@ -22,7 +22,7 @@ function number(value, digits = 3) {
   return Number(value.toPrecision(digits)).toLocaleString("en-US", { maximumFractionDigits: 6 }).replaceAll(",", " ");
 }
 
-const colour = (at) => `var(--s${at % 6})`;
+const colour = (at) => `var(--s${at % 12})`;
 
 const tip = {
   show(event, text) {

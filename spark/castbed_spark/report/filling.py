@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from castbed.errors import ConfigurationError
 from castbed.history import Kind
 from castbed.registry import Registry
-from castbed_spark.report import counts, series, timeline, verdicts_at_scale
+from castbed_spark.report import counts, series, timeline
 from castbed_spark.report.distributions import distributions
 from castbed_spark.report.document import Distribution, Run
 from castbed_spark.report.kinds import kind_names
@@ -19,7 +19,8 @@ from castbed_spark.report.labels import Labels, MessageKey
 from castbed_spark.report.sources import Source
 from castbed_spark.report.stories import Scene, diagrams
 from castbed_spark.report.traffic import traffic
-from castbed_spark.report.verdicts import judge
+from castbed_spark.report.verdicts import judge_in_memory
+from castbed_spark.report.verdicts_at_scale import EVENTS_IN_MEMORY_MAX, judge_at_scale
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -46,11 +47,11 @@ def filled(
 class Filling:
     """The figures of all runs, by run, as far as they have been computed."""
 
-    def __init__(self, tables: Tables, sources: list[Source]) -> None:
-        self.tables, self.sources = tables, sources
+    def __init__(self, tables: Tables, sources: list[Source], in_memory_max: int = EVENTS_IN_MEMORY_MAX) -> None:
+        self.tables, self.sources, self.in_memory_max = tables, sources, in_memory_max
         self.casts = timeline.casts(tables("nodes"))
         self.clocks = timeline.by_run(tables("clocks"))
-        self.timelines = timeline.timelines(tables("events"), self.clocks)
+        self.timelines = timeline.timelines(tables("events"))
         for source in sources:
             if source.name not in self.timelines:
                 raise ConfigurationError(str(source.directory), "its captures hold no event: nothing to report")
@@ -67,14 +68,8 @@ class Filling:
     def judge(self, registry: Registry) -> None:
         """In memory, which is quicker; by Spark where memory might not be enough."""
         total = sum(sum(line.counts.values()) for line in self.timelines.values())
-        if total > verdicts_at_scale.EVENTS_IN_MEMORY_MAX:
-            tables = self.tables("events"), self.tables("nodes")
-            self.judged = verdicts_at_scale.judge_at_scale(*tables, registry, self.timelines, self.labels)
-            return
-        self.judged = {
-            run: judge(self.casts[run].captures, registry, line, self.labels[run])
-            for run, line in self.timelines.items()
-        }
+        judge = judge_in_memory if total <= self.in_memory_max else judge_at_scale
+        self.judged = judge(self.tables("events"), self.tables("nodes"), registry, self.timelines, self.labels)
 
     def measure(self, registry: Registry) -> None:
         tables = self.tables
@@ -84,7 +79,7 @@ class Filling:
         self.traffic = traffic(tables("frames"), self.casts, kind_names(registry))
         self.repeated = counts.duplicates(tables("deliveries"))
         self.held = counts.held_at_end(tables("buffers"))
-        self.damaged = counts.damage(tables("captures"), self.casts)
+        self.damaged = counts.damage(tables("captures"), self.casts, self.clocks)
 
     def draw(self, registry: Registry, wanted: list[str]) -> None:
         asked = self._asked(wanted)

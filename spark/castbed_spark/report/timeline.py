@@ -1,8 +1,7 @@
-"""Each run on a timeline of its own that starts at 0: when it began, how long it took, how clocks are corrected."""
+"""Each run on a timeline of its own that starts at 0: when it began, how long it took, who took part."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -20,22 +19,11 @@ PPM = 1e-6
 DIGITS = 7  # of a second: finer than any plot shows
 
 
-class Correction(msgspec.Struct, frozen=True):
-    """How far a node's clock is ahead, and how much faster it runs (`castbed_spark.clocks`)."""
-
-    offset_ns: float = 0.0
-    drift: float = 0.0
-
-    def apply(self, at: int) -> float:
-        return at if not self.offset_ns and not self.drift else (at - self.offset_ns) / (1 + self.drift)
-
-
 class Timeline(msgspec.Struct, frozen=True):
     """When a run began and ended, in nanoseconds of its reference node; how often and when last each kind occurred."""
 
     start: int
     end: int
-    corrections: dict[int, Correction]
     counts: dict[Kind, int]
     last: dict[Kind, int]
 
@@ -56,10 +44,6 @@ class Timeline(msgspec.Struct, frozen=True):
         """Seconds since the start, of a time that is on the reference's clock already."""
         return round((aligned - self.start) / SECOND, DIGITS)
 
-    def at_node(self, node: int, at: int) -> float:
-        """Seconds since the start, of a time on the node's own clock."""
-        return self.at(self.corrections.get(node, Correction()).apply(at))
-
 
 class Head(msgspec.Struct, frozen=True):
     """What the captures of a run say about it."""
@@ -72,11 +56,11 @@ class Head(msgspec.Struct, frozen=True):
 
 
 class Cast(msgspec.Struct, frozen=True):
-    """Who took part in a run, and the captures that they left."""
+    """Who took part in a run, and the numbers of those who left a capture."""
 
     head: Head
     nodes: list[Node]
-    captures: list[Path]
+    captured: frozenset[int] = frozenset()
 
     def name(self, number: int) -> str:
         return self.nodes[number - 1].name if 0 < number <= len(self.nodes) else f"#{number}"
@@ -84,7 +68,7 @@ class Cast(msgspec.Struct, frozen=True):
     @property
     def silent(self) -> list[str]:
         """The nodes that left no capture."""
-        return [node.name for node in self.nodes if not node.role]
+        return [node.name for number, node in enumerate(self.nodes, 1) if number not in self.captured]
 
 
 def casts(nodes: DataFrame) -> dict[str, Cast]:
@@ -98,11 +82,10 @@ def casts(nodes: DataFrame) -> dict[str, Cast]:
 def _cast(rows: list[Row]) -> Cast:
     roles = {row["node"]: row["role"] for row in rows}
     nodes = [Node(name, roles.get(number, "")) for number, name in enumerate(rows[0]["names"], 1)]
-    captures = [Path(row["file"]) for row in rows]
-    return Cast(Head(*(rows[0][name] for name in Head.__struct_fields__)), nodes, captures)
+    return Cast(Head(*(rows[0][name] for name in Head.__struct_fields__)), nodes, frozenset(roles))
 
 
-def timelines(events: DataFrame, clock_rows: dict[str, list[Row]]) -> dict[str, Timeline]:
+def timelines(events: DataFrame) -> dict[str, Timeline]:
     """The timeline of each run, from the aligned `events`."""
     spans = events.groupBy("run", "kind").agg(
         F.min("at").alias("first"), F.max("at").alias("last"), F.count(F.lit(1)).alias("count")
@@ -110,14 +93,13 @@ def timelines(events: DataFrame, clock_rows: dict[str, list[Row]]) -> dict[str, 
     found: dict[str, list[Row]] = {}
     for row in spans.collect():
         found.setdefault(row["run"], []).append(row)
-    return {run: _timeline(rows, clock_rows.get(run, [])) for run, rows in found.items()}
+    return {run: _timeline(rows) for run, rows in found.items()}
 
 
-def _timeline(rows: list[Row], clock_rows: list[Row]) -> Timeline:
-    corrections = {row["node"]: Correction(row["offset_ns"], row["drift"]) for row in clock_rows}
+def _timeline(rows: list[Row]) -> Timeline:
     counts = {Kind(row["kind"]): row["count"] for row in rows}
     last = {Kind(row["kind"]): row["last"] for row in rows}
-    return Timeline(min(row["first"] for row in rows), max(last.values()), corrections, counts, last)
+    return Timeline(min(row["first"] for row in rows), max(last.values()), counts, last)
 
 
 def by_run(clocks: DataFrame) -> dict[str, list[Row]]:

@@ -1,19 +1,24 @@
-"""Verdicts and witnesses of one run that fits into memory: what its protocol guarantees, judged over its captures."""
+"""Verdicts and witnesses of runs that fit into memory: what their protocols guarantee, judged over the stored tables.
+
+So what is judged is what the plots show: the same events, damage skipped in the same way, on the same timeline.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from castbed.capture import merged, read_captures
 from castbed.history import History, Kind, LocalEvent
 from castbed.properties.reading import facts_of
 from castbed.registry import Registry
 from castbed_spark.report.document import Property, Witness
 from castbed_spark.report.labels import Labels, MessageKey, words
 from castbed_spark.report.timeline import Timeline
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 WITNESSES_MAX = 5  # per property: nobody reads more
 EVENTS_MAX = 40  # per witness
@@ -30,14 +35,32 @@ class Judged(msgspec.Struct, frozen=True):
     expected: int | None = None
 
 
-def judge(captures: list[Path], registry: Registry, timeline: Timeline, labels: Labels) -> Judged:
+def judge_in_memory(
+    events: DataFrame, nodes: DataFrame, registry: Registry, timelines: dict[str, Timeline], labels: dict[str, Labels]
+) -> dict[str, Judged]:
+    """Judge the runs of `timelines`, each by its guarantees, one after the other."""
+    import pyarrow.compute as pc
+
+    from castbed_spark.checks.histories import Part
+    from castbed_spark.checks.judging import identities_of
+    from castbed_spark.checks.lanes import EVENT_COLUMNS, laned
+    from castbed_spark.checks.parts import named
+
+    kept = laned(events.select(*EVENT_COLUMNS, "peer", "stations", "text"))
+    table = named(kept, identities_of(nodes)).toArrow()
+    return {
+        run: judge(Part(table.filter(pc.field("run") == run)).history, registry, line, labels[run])
+        for run, line in timelines.items()
+    }
+
+
+def judge(history: History, registry: Registry, timeline: Timeline, labels: Labels) -> Judged:
     """Judge a run by the guarantees that its captures name."""
-    history = merged(read_captures(captures))
     violations = registry.violations(history, history.identity.guarantees, "guarantees")
     told = {name: found[:WITNESSES_MAX] for name, found in violations.items()}
 
     def when(event: LocalEvent) -> float:
-        return timeline.at_node(event.node, event.at)
+        return timeline.at(event.at)
 
     properties = [
         Property(name, not found, len(found), [witness(one.words, one.events, when, labels) for one in told[name]])

@@ -88,8 +88,9 @@ CLOCKS = (
     Column("node", "int", "node"),
     Column("offset_ns", "double", "its clock minus that of the reference, at the reference's time 0"),
     Column("drift", "double", "by how much faster it runs: 1e-6 is a microsecond a second"),
-    Column("error_ns", "double", "by how much that may be wrong; null if no pair of frames says anything", True),
+    Column("error_ns", "double", "by how much that may be wrong while frames were exchanged; null if unknown", True),
     Column("reference", "int", "node whose clock the run is put on"),
+    Column("straight", "boolean", "whether that explains all frames; not if the clock was set or slewed meanwhile"),
 )
 DERIVED: dict[str, tuple[Column, ...]] = {
     "messages": MESSAGES,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 EVENT_COLUMNS = (
     "run", "node", "place", "at", "kind", "group", "origin", "seqno", "incarnation",
-    "parent_origin", "parent_seqno", "parent_incarnation",
+    "parent_origin", "parent_seqno", "parent_incarnation", "number",
 )  # fmt: skip
 """What `deliveries` needs of `events`."""
 _PARENT = ("parent_origin", "parent_seqno", "parent_incarnation")

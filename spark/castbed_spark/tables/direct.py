@@ -15,18 +15,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql import functions as F
 
 from castbed.errors import ConfigurationError
+from castbed.history import Kind
 from castbed_spark.meeting import Meeting
 from castbed_spark.packing import packed
 from castbed_spark.reading import node_of, plan
 from castbed_spark.receiving import IDENTITY, STEP, Steps, steps_of
 from castbed_spark.schemas import Column, ddl
-from castbed_spark.slices import SLICE_BYTES_MIN, Slice, bundled
+from castbed_spark.slices import SLICE_BYTES_MIN, Paths, Slice, bundled
 from castbed_spark.source import WHOLE_FILES, read_events, read_nodes
 from castbed_spark.tables.columns import DELIVERIES, names
 from castbed_spark.tables.deliveries import EVENT_COLUMNS, deliveries
-from castbed_spark.tables.waiting import judged_by_past
+from castbed_spark.tables.waiting import judged_by_past, of_several_groups
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,7 +49,7 @@ _MEANWHILE = (*_STEP, Column("at", "bigint", "when"))
 _MET = "done binary not null, held binary not null, meanwhile binary not null, known binary not null"
 
 
-def deliveries_of(spark: SparkSession, paths: str, columns: Iterable[str] = ()) -> DataFrame:
+def deliveries_of(spark: SparkSession, paths: Paths, columns: Iterable[str] = ()) -> DataFrame:
     """The table `deliveries` of the captures at `paths`, for nodes whose clocks agree; only the named columns, if any.
 
     Captures too large for a task, or several of one node, take the way through `events`.
@@ -65,8 +67,14 @@ def deliveries_of(spark: SparkSession, paths: str, columns: Iterable[str] = ()) 
     pieces = tasks.mapInArrow(partial(_pieces, bundles, count), _PIECES)
     apart = pieces.repartition(max(count // MEETINGS_AT_A_TASK, min(count, parallel)), "bucket")
     met = apart.groupBy("bucket").applyInArrow(_met(names(wanted)), _MET).localCheckpoint()
-    judged = judged_by_past(_rows(met, "held", _HELD), _rows(met, "meanwhile", _MEANWHILE), _rows(met, "known", _STEP))
+    held, meanwhile, known = _rows(met, "held", _HELD), _rows(met, "meanwhile", _MEANWHILE), _rows(met, "known", _STEP)
+    several = of_several_groups(_marks(held, Kind.HOLD).unionByName(_marks(meanwhile, Kind.DELIVER)))
+    judged = judged_by_past(held, meanwhile, known, several, read_events(spark, paths, EVENT_COLUMNS))
     return _rows(met, "done", wanted).unionByName(judged.select(*names(wanted)))
+
+
+def _marks(steps: DataFrame, kind: Kind) -> DataFrame:
+    return steps.select("run", "group", F.lit(int(kind)).alias("kind"))
 
 
 def _chosen(wanted: tuple[str, ...]) -> tuple[Column, ...]:

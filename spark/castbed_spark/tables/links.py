@@ -35,17 +35,20 @@ def links(frames: DataFrame) -> DataFrame:
     ways = crossings(frames).groupBy(*_PAIR).agg(
         F.min(way).alias("delay_min_ns"), F.avg(way).alias("delay_mean_ns"), F.count(F.lit(1)).alias("matched")
     )  # fmt: skip
-    sent = _sent(frames, received)
-    linked = received.join(sent, list(_PAIR)).join(ways, list(_PAIR), "left")
-    return linked.na.fill(0, ["matched"]).select(*names(LINKS))
+    addressed = frames.filter("outgoing and to is not null and to != sender").select(
+        "run", "medium", "sender", F.col("to").alias("receiver")
+    )
+    pairs = received.select(*_PAIR).unionByName(addressed).distinct()
+    linked = _sent(frames, pairs).join(received, list(_PAIR), "left").join(ways, list(_PAIR), "left")
+    return linked.na.fill(0, ["received", "bytes", "matched"]).select(*names(LINKS))
 
 
-def _sent(frames: DataFrame, received: DataFrame) -> DataFrame:
+def _sent(frames: DataFrame, pairs: DataFrame) -> DataFrame:
     """How many frames each receiver was meant to get: those for it, and those for everybody."""
     outgoing = frames.filter("outgoing").groupBy("run", "medium", "sender", "to").agg(F.count(F.lit(1)).alias("sent"))
-    pairs = received.select(*_PAIR)
-    meant = pairs.join(outgoing, ["run", "medium", "sender"], "left").filter("to is null or to = receiver")
-    return meant.groupBy(*_PAIR).agg(F.coalesce(F.sum("sent"), F.lit(0)).alias("sent"))
+    meant = F.when(F.col("to").isNull() | (F.col("to") == F.col("receiver")), F.col("sent"))
+    both = pairs.join(outgoing, ["run", "medium", "sender"], "left")
+    return both.groupBy(*_PAIR).agg(F.coalesce(F.sum(meant), F.lit(0)).alias("sent"))
 
 
 def crossings(frames: DataFrame) -> DataFrame:

@@ -23,21 +23,27 @@ def messages(events: DataFrame, frames: DataFrame) -> DataFrame:
         .select(*MESSAGE, "submission.*")
         .withColumnRenamed("at", "submitted_at")
     )
-    return submitted.join(_cost(frames), list(MESSAGE), "left").na.fill(0, _COUNTS).select(*names(MESSAGES))
+    carrying = _carrying(frames, submitted.select(*MESSAGE))
+    return submitted.join(_cost(carrying), list(MESSAGE), "left").na.fill(0, _COUNTS).select(*names(MESSAGES))
 
 
 _PARENT = ("parent_origin", "parent_seqno", "parent_incarnation")
+_IDENTITY = ("origin", "seqno", "incarnation")
 _COUNTS = ["frames", "frames_control_bytes"]
 
 
-def _cost(frames: DataFrame) -> DataFrame:
+def _carrying(frames: DataFrame, known: DataFrame) -> DataFrame:
+    """The frames that were sent with an identity; some, like acknowledgements, name no group."""
+    sent = frames.filter("outgoing and origin is not null").select(*MESSAGE, "sender", "place", "control_bytes")
+    of_groups = known.filter(F.col("group") != 0)
+    unnamed = sent.filter(F.col("group") == 0).drop("group").join(of_groups, ["run", *_IDENTITY])
+    return sent.unionByName(unnamed)
+
+
+def _cost(carrying: DataFrame) -> DataFrame:
     first = F.when(F.col("sender") == F.col("origin"), F.struct("place", "control_bytes"))
-    return (
-        frames.filter("outgoing and origin is not null")
-        .groupBy(*MESSAGE)
-        .agg(
-            F.min(first)["control_bytes"].alias("control_bytes"),
-            F.count(F.lit(1)).alias("frames"),
-            F.sum("control_bytes").alias("frames_control_bytes"),
-        )
+    return carrying.groupBy(*MESSAGE).agg(
+        F.min(first)["control_bytes"].alias("control_bytes"),
+        F.count(F.lit(1)).alias("frames"),
+        F.sum("control_bytes").alias("frames_control_bytes"),
     )
