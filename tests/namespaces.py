@@ -8,6 +8,8 @@ import pytest
 
 from castbed.errors import UnavailableError
 
+REQUIRED = "CASTBED_NETNS"  # an environment that is there for these tests must not pass by skipping them all
+
 
 def why_no_namespaces() -> str:
     """Why there can be none here; empty when there can."""
@@ -23,7 +25,9 @@ def why_no_namespaces() -> str:
 
 
 def need_namespaces(whole_module: bool = False) -> None:
-    """Skip the test, or the whole module that says so, where there can be none."""
+    """Skip the test, or the whole module that says so, where there can be none; fail where they are required."""
     problem = why_no_namespaces()
+    if problem and os.environ.get(REQUIRED) == "required":
+        raise AssertionError(f"{REQUIRED} is set, and {problem}")
     if problem:
         pytest.skip(problem, allow_module_level=whole_module)

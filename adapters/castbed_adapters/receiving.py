@@ -6,11 +6,21 @@ import socket
 from collections import Counter
 from struct import Struct
 
-SO_TIMESTAMPNS, SO_RXQ_OVFL = 35, 40  # Linux; Python has no names for them
+SO_RCVBUFFORCE, SO_TIMESTAMPNS, SO_RXQ_OVFL = 33, 35, 40  # Linux; Python has no names for them
 _TIMESPEC = Struct("@qq")
 _OVERRUN = Struct("@I")
 _OVERRUNS = 1 << 32
 ANCILLARY_BYTES = socket.CMSG_SPACE(_TIMESPEC.size) + socket.CMSG_SPACE(_OVERRUN.size)
+
+
+def make_room(receiver: socket.socket, room: int, counters: Counter[str]) -> None:
+    """Have the kernel keep so many bytes for a busy node; where it keeps less, `small_buffer` counts that."""
+    try:
+        receiver.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, room)
+    except PermissionError:
+        receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
+    if receiver.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) < 2 * room:  # the kernel takes and tells the double
+        counters["small_buffer"] += 1
 
 
 def ask_for_notes(receiver: socket.socket, stamps: bool) -> None:

@@ -19,7 +19,10 @@ from castbed.wire import Codec
 
 
 class Chosen(msgspec.Struct, frozen=True):
-    """A protocol as an experiment wants it: variant, options, the membership below it, and a repair layer below all."""
+    """A protocol as an experiment wants it: variant, options, the membership below it, and a repair layer below all.
+
+    The layer is there where `repair` asks for it, or the variant declares that it needs one.
+    """
 
     protocol: Protocol
     variant_name: str
@@ -27,6 +30,10 @@ class Chosen(msgspec.Struct, frozen=True):
     membership: Membership | None = None
     membership_options: Any = None
     repair: RepairOptions | None = None
+
+    def __post_init__(self) -> None:
+        if self.repair is None and self.variant.repair is not None:
+            msgspec.structs.force_setattr(self, "repair", self.variant.repair)
 
     @property
     def variant(self) -> Variant:

@@ -14,6 +14,7 @@ from castbed.packets import Command, Packet
 
 if TYPE_CHECKING:
     from castbed.history import History
+    from castbed.parts.repair_layer import RepairOptions
     from castbed.properties import Violation
 
 NEEDS: Mapping[str, str] = {
@@ -36,12 +37,17 @@ REPAIRED, PUBLISHED = "repaired", "published"
 
 
 class Variant(msgspec.Struct, frozen=True):
-    """One way to run a protocol: which machine each role runs, what it needs, what it guarantees."""
+    """One way to run a protocol: which machine each role runs, what it needs, what it guarantees.
+
+    With `repair` it runs above the repair layer, on every transport, unless the experiment sets the layer otherwise;
+    what that layer gives counts as there, whatever the network does.
+    """
 
     roles: Mapping[str, Callable[[Context, Any], Machine]]
     needs: frozenset[str]
     guarantees: tuple[str, ...]
     summary: str = ""
+    repair: RepairOptions | None = None
 
 
 class NoOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

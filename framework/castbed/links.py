@@ -13,6 +13,7 @@ from typing import Annotated, Any, Protocol
 
 import msgspec
 
+from castbed.handshake import Handshake
 from castbed.packets import Packet
 from castbed.topology import Topology
 from castbed.values import NOBODY, NodeNumber
@@ -30,17 +31,24 @@ class LinkOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     `processes` shares the nodes out among so many processes; left out, each node has one, or many nodes share one per
     core. `together` lists, by name, nodes that share a process with each other and nobody else. A node that crashes has
-    a process to itself in any case. The process of a node that is named in `awake` never sleeps: it looks again and
-    again for what came in, which is quicker than to be woken, and takes a core.
+    a process to itself in any case. With `awake` no core sleeps during the run, because a process of the lowest
+    priority keeps each of them busy: nodes are woken sooner.
     """
 
     processes: Annotated[int, msgspec.Meta(ge=1, le=4096)] | None = None
     together: list[Annotated[list[str], msgspec.Meta(min_length=1)]] = []
-    awake: list[str] = []
+    awake: bool = False
+
+
+Prover = Callable[[bytes, bytes], Handshake]
+"""Begins a handshake with this role, about something that both ends know."""
 
 
 class RunSetting(msgspec.Struct, frozen=True):
-    """The run that a network is made for. `token` tells its frames from those of all other runs."""
+    """The run that a network is made for. `token` tells its frames from those of all other runs.
+
+    Where the experiment has a key, `prover` is there: nodes that connect to each other prove with it that they have it.
+    """
 
     token: bytes
     topology: Topology
@@ -49,6 +57,7 @@ class RunSetting(msgspec.Struct, frozen=True):
     experiment: Any = None
     blocks: Sequence[Any] = ()
     """The whole experiment and its blocked directions, for networks that shape their media themselves."""
+    prover: Prover | None = None
 
 
 class Arrival(msgspec.Struct, frozen=True, gc=False):
@@ -88,8 +97,8 @@ class Links(Protocol):
     async def open(self) -> Any:
         """Bind, join and listen; returns what the others need to reach this node, as plain data."""
 
-    async def connect(self, addresses: Mapping[NodeNumber, Any]) -> None:
-        """Reach these nodes; when it returns, both directions work."""
+    async def connect(self, addresses: Mapping[NodeNumber, Any]) -> Mapping[NodeNumber, str]:
+        """Reach these nodes; when it returns, both directions work, but for those that it returns, with a reason."""
 
     def listen(self, heard: Heard) -> None:
         """Hand over what comes in from now on, and what has come in since `open`."""
@@ -131,7 +140,7 @@ class Network(Protocol):
         """Called in the process of a node before its links are made: go to where its network is."""
 
     def begin(self, origin: int) -> None:
-        """In the controller: time 0 of the run is at `origin` (CLOCK_REALTIME, nanoseconds)."""
+        """In the controller: time 0 of the run is at `origin` (CLOCK_MONOTONIC, nanoseconds)."""
 
     def moved(self, node: NodeNumber, cell: Cell) -> None:
         """In the controller: the node is in this cell from now on; NOWHERE also for a node that is down."""

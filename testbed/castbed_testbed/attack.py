@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from castbed.assembly import variant_name
+from collections.abc import Iterable
+
 from castbed.registry import Registry
+from castbed_testbed.explore.asking import make_request
 from castbed_testbed.explore.campaign import Budget, Report, explore
-from castbed_testbed.explore.engine import Finding, Request
+from castbed_testbed.explore.engine import Finding
+from castbed_testbed.explore.menu import MIX
 from castbed_testbed.explore.script import write
 
 
-def attack(registry: Registry, name: str, variant: str | None, schedules: int, seed: int = 1) -> Report:
-    """Search so many schedules for one that breaks what the protocol guarantees."""
-    chosen = variant_name(registry.protocols.get(name, "PROTOCOL"), variant, "--variant")
-    return explore(Request(name, chosen, seed=seed), Budget(schedules=schedules), registry, stop_at_first=True)
+def attack(
+    registry: Registry,
+    name: str,
+    variant: str | None,
+    schedules: int,
+    seed: int = 1,
+    properties: Iterable[str] = (),
+    model: str | None = None,
+    strategy: str = MIX,
+    allow: Iterable[str] = (),
+) -> Report:
+    """Search so many schedules for one that breaks what the protocol guarantees; the rest as in `castbed explore`."""
+    request = make_request(registry, name, variant, properties, model, strategy, seed, (), allow)
+    return explore(request, Budget(schedules=schedules), registry, stop_at_first=True)
 
 
 def smallest(report: Report) -> Finding | None:

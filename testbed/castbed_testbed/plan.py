@@ -89,7 +89,7 @@ def make_plan(experiment: Experiment, registry: Registry) -> Plan:
     _check_roles(topology, chosen)
     _check_spared(experiment, chosen)
     schedule = build_schedule(experiment, topology, chosen.commands)
-    _check_repair(experiment, topology)
+    _check_repair(chosen, topology)
     _check_needs(experiment, topology, schedule, chosen, transport)
     programs = _programs(experiment, registry)
     secret = read_key(experiment.key) if experiment.key is not None else None
@@ -173,8 +173,8 @@ def _remedy(need: str, topology: Topology) -> str:
     return " (`repair.fifo = true` gives it)" if need == "fifo_air" else " (`repair = {}` gives it)"
 
 
-def _check_repair(experiment: Experiment, topology: Topology) -> None:
-    if experiment.repair is not None and topology.model != REPAIRABLE_MODEL:
+def _check_repair(chosen: Chosen, topology: Topology) -> None:
+    if chosen.repair is not None and topology.model != REPAIRABLE_MODEL:
         problem = f"the repair layer is for {REPAIRABLE_MODEL!r} topologies: in cells and on sites, who hears changes"
         raise ConfigurationError("repair", problem)
 

@@ -89,3 +89,13 @@ def test_a_timer_that_has_rung_lets_the_medium_sleep() -> None:
         assert select.select([ether._timer], [], [], 5)[0] == [ether._timer]
         ether._expired()
         assert select.select([ether._timer], [], [], 0)[0] == []
+
+
+def test_each_copy_has_a_delay_of_its_own_within_the_limits() -> None:
+    jitter = Delay.parse({"kind": "uniform", "low": "5ms", "high": "6ms"})
+    medium = Medium(MediumSpec(shared_air([1, 2, 3]), jitter, RATE))
+    lags = [at - (start + 1) * MS for start in range(0, 4000, 10) for at, _ in medium.transmitted(1, FRAME, start * MS)]
+    assert 5 * MS <= min(lags) < 5.05 * MS
+    assert 5.95 * MS < max(lags) <= 6 * MS
+    assert len(set(lags)) > 700, "both copies of nearly every frame come at times of their own"
+    assert 5.45 * MS < sum(lags) / len(lags) < 5.55 * MS

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -15,9 +17,10 @@ import pytest
 
 pytest.importorskip("pyroute2")
 
+from castbed.errors import UnavailableError
 from castbed.wire import ETHERNET_BYTES, ETHERTYPE, ethernet_frame
 from castbed_adapters.netns import devices
-from castbed_adapters.netns.devices import AIR, bring_loopback_up, lay_wires, open_radio, wire_address
+from castbed_adapters.netns.devices import AIR, QUEUE_FRAMES, bring_loopback_up, lay_wires, open_radio, wire_address
 from castbed_adapters.netns.ether import EtherProcess
 from castbed_adapters.netns.medium import NOWHERE, MediumSpec, shared_air
 from castbed_adapters.netns.spaces import Space
@@ -92,6 +95,33 @@ def test_a_node_that_moves_hears_its_new_cell() -> None:
         net.radios[3].settimeout(0.1)
         with pytest.raises(TimeoutError):
             net.radios[3].recv(100)
+
+
+def test_a_full_tap_tells_its_node_which_can_wait(net: Net) -> None:
+    """The kernel drops nothing without a word while the medium does not read."""
+    os.kill(net.ether.pid, signal.SIGSTOP)
+    sent, refused = 0, 0
+    try:
+        for number in range(QUEUE_FRAMES + 10):
+            try:
+                sent += bool(net.radios[1].send(ethernet_frame(b"%d" % number, 1)))
+            except OSError as error:
+                refused += error.errno == errno.ENOBUFS
+    finally:
+        os.kill(net.ether.pid, signal.SIGCONT)
+    assert (sent, refused) == (QUEUE_FRAMES, 10)
+    deadline = time.monotonic() + PATIENCE_S
+    while (counts := net.ether.counts()).frames < sent and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert (counts.frames, counts.dropped) == (sent, 0)
+
+
+def test_the_death_of_the_medium_is_said(net: Net) -> None:
+    os.kill(net.ether.pid, signal.SIGKILL)
+    os.waitpid(net.ether.pid, 0)
+    for ask in (lambda: net.ether.place(1, 0), net.ether.counts, lambda: net.ether.begin(0)):
+        with pytest.raises(UnavailableError, match="the medium died"):
+            ask()
 
 
 def test_wires_carry_tcp_between_namespaces(net: Net) -> None:

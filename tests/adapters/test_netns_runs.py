@@ -6,15 +6,18 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import tomli_w
 
 pytest.importorskip("pyroute2")
 
-from castbed import Kind
+from castbed import Kind, load_registry
 from castbed.capture import read_captures
+from castbed.dissector import lua_dissector, packet_names
 from namespaces import need_namespaces
 from real_runs import CELLS, CHAT, delivered_sets, example_on, run_on, running, verdicts
 
@@ -22,6 +25,7 @@ need_namespaces(whole_module=True)
 
 pytestmark = pytest.mark.netns
 
+BRING_UP_S_MAX = 20  # on a machine that does other things as well
 LONG = {**CHAT, "transport": {"name": "netns"}, "duration": "60s", "workload": {"kind": "steady", "rate": 40}}
 
 
@@ -103,3 +107,62 @@ def test_tshark_opens_the_captures_and_receptions_come_after_sendings(tmp_path: 
                 received.append((data, float(at)))
     assert len(received) == 3 * len(sent) > 0  # senders hear themselves, as the protocol needs
     assert [data for data, at in received if at < sent[data]] == []
+
+
+def test_many_nodes_are_up_within_seconds(tmp_path: Path) -> None:
+    data = {**CHAT, "topology": {"kind": "broadcast", "members": 64}, "duration": "500ms", "drain": "500ms"}
+    outcome = run_on("netns", {**data, "workload": {"kind": "script", "lines": []}}, tmp_path)
+    assert outcome.summary["wall_s"] - 1 < BRING_UP_S_MAX
+
+
+@pytest.mark.skipif(shutil.which("script") is None, reason="script (util-linux) is missing")
+def test_it_works_on_a_terminal_where_it_may_start_no_thread_before_it_forks(tmp_path: Path) -> None:
+    """What shows the progress must not be there before namespaces are: a process with threads may make no user's."""
+    code = (
+        "import sys, threading; from castbed_testbed.cli.console import progress_bar\n"
+        "with progress_bar('x', 10) as show:\n"
+        "    before = threading.active_count(); show(1); print('threads', before, threading.active_count() > 1)\n"
+    )
+    path = tmp_path / "bar.py"
+    path.write_text(code, encoding="utf-8")
+    done = subprocess.run(
+        ["script", "-qec", f"{sys.executable} {path}", "/dev/null"],
+        capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert "threads 1 True" in done.stdout, done.stdout
+
+
+def test_where_namespaces_cannot_be_made_the_run_says_what_would_help(tmp_path: Path) -> None:
+    if os.geteuid() != 0 or shutil.which("setpriv") is None:
+        pytest.skip("needs root, to give it up")
+    path = tmp_path / "chat.toml"
+    path.write_text(tomli_w.dumps({**CHAT, "transport": {"name": "netns"}}), encoding="utf-8")
+    able = ["setpriv", "--bounding-set", "-sys_admin,-net_admin", "--inh-caps", "-sys_admin,-net_admin"]
+    command = [*able, sys.executable, "-m", "castbed", "run", str(path), "--out", str(tmp_path / "run")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 3
+    assert "this kernel lets root make no network namespace" in done.stderr
+
+
+@pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is missing")
+def test_the_dissector_reads_frames_and_events_of_a_run(tmp_path: Path) -> None:
+    run_on("netns", CELLS, tmp_path)
+    dissector = tmp_path / "castbed.lua"
+    dissector.write_text(lua_dissector(packet_names(load_registry())), encoding="utf-8")
+    seen = ""
+    for capture in sorted((tmp_path / "netns" / "captures").glob("*.pcapng")):
+        command = [
+            "tshark",
+            "-X",
+            f"lua_script:{dissector}",
+            "-r",
+            str(capture),
+            "-T",
+            "fields",
+            "-e",
+            "_ws.col.Protocol",
+        ]
+        seen += subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        malformed = subprocess.run([*command[:5], "-Y", "_ws.malformed"], capture_output=True, text=True, check=True)
+        assert malformed.stdout == ""
+    assert {name.lower() for name in seen.split()} >= {"castbed"}, set(seen.split())

@@ -22,9 +22,18 @@ from castbed_adapters.udp.addresses import draw_groups, find_interface
 from castbed_adapters.udp.air import ENVELOPE, MAGIC, SLIP, VERSION, checked
 from castbed_plugins.eomp.repaired.packets import BundleNumbered, BundleRequest
 from castbed_testbed.runner import judge
+from namespaces import need_namespaces
 from real_runs import CELLS, CHAT, delivered_sets, example_on, kinds_of, run_on, running, summary_of, verdicts
 
 pytestmark = pytest.mark.udp
+ANYWHERE = ["udp", pytest.param("netns", marks=pytest.mark.netns)]
+
+
+def available(transport: str) -> None:
+    """Skip the test where this machine has no such thing."""
+    if transport == "netns":
+        need_namespaces()
+
 
 LONG = {**CHAT, "duration": "60s", "transport": {"name": "udp"}, "workload": {"kind": "steady", "rate": 40}}
 
@@ -46,7 +55,9 @@ def test_simulator_and_sockets_deliver_the_same_and_judge_the_same(data: dict[st
     assert simulated.summary["submitted"] == real.summary["submitted"] > 0
 
 
-def test_what_everybody_says_at_time_zero_is_lost_at_nobody(tmp_path: Path) -> None:
+@pytest.mark.parametrize("transport", ANYWHERE)
+def test_what_everybody_says_at_time_zero_is_lost_at_nobody(transport: str, tmp_path: Path) -> None:
+    available(transport)
     names = [f"n{number}" for number in range(8)]
     lines = [{"node": name, "at": "0s", "say": f"first of {name}"} for name in names]
     data = {
@@ -55,7 +66,9 @@ def test_what_everybody_says_at_time_zero_is_lost_at_nobody(tmp_path: Path) -> N
         "topology": {"kind": "broadcast", "members": names},
     }
     outcome = run_on(
-        "udp", {**data, "duration": "300ms", "drain": "1s", "workload": {"kind": "script", "lines": lines}}, tmp_path
+        transport,
+        {**data, "duration": "300ms", "drain": "1s", "workload": {"kind": "script", "lines": lines}},
+        tmp_path,
     )
     assert outcome.failures == []
     assert outcome.summary["delivered"] == len(names) ** 2
@@ -67,11 +80,14 @@ def test_several_nodes_may_share_a_process(tmp_path: Path) -> None:
     assert outcome.summary["delivered"] == outcome.summary["expected"] > 0
 
 
-def test_a_frame_is_received_after_it_was_sent(tmp_path: Path) -> None:
-    run_on("udp", CHAT, tmp_path)
+@pytest.mark.parametrize("transport", ANYWHERE)
+@pytest.mark.parametrize("data", [CHAT, CELLS], ids=["broadcast", "three tiers"])
+def test_a_frame_is_received_after_it_was_sent(data: dict[str, Any], transport: str, tmp_path: Path) -> None:
+    available(transport)
+    run_on(transport, data, tmp_path)
     sent: dict[bytes, int] = {}
     received: list[tuple[bytes, int]] = []
-    for capture in read_captures(tmp_path / "udp"):
+    for capture in read_captures(tmp_path / transport):
         for frame in capture.frames:
             if frame.outgoing:
                 sent.setdefault(frame.data[ETHERNET_BYTES:], frame.at)  # a digest may be sent again
@@ -120,8 +136,12 @@ def test_a_crash_kills_the_process_and_a_restart_goes_on_with_what_was_kept(tmp_
     assert delivered_sets(outcome)["B"] == {"A1", "C1"}
 
 
-def test_a_node_killed_from_outside_leaves_a_readable_capture_and_a_right_verdict(tmp_path: Path) -> None:
-    data = {**LONG, "duration": "3s"}
+@pytest.mark.parametrize("transport", ANYWHERE)
+def test_a_node_killed_from_outside_leaves_a_readable_capture_and_a_right_verdict(
+    transport: str, tmp_path: Path
+) -> None:
+    available(transport)
+    data = {**LONG, "duration": "3s", "transport": {"name": transport}}
     with running(data, tmp_path) as run:
         run.wait_for_deliveries()
         os.kill(run.process_of("B"), signal.SIGKILL)
@@ -146,19 +166,34 @@ def test_nothing_is_left_of_a_run_whose_controller_is_killed(tmp_path: Path) -> 
     assert all(capture.events for capture in read_captures(tmp_path / "run"))
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_run_that_is_stopped_ends_its_nodes_and_completes_their_captures(
-    number: int, code: int, tmp_path: Path
+    number: int, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setenv("TMPDIR", str(scratch))
     with running(LONG, tmp_path) as run:
         run.wait_for_deliveries()
-        for process in run.processes() if number == signal.SIGINT else {run.process.pid}:
-            os.kill(process, number)  # a terminal sends an interruption to all of them
+        for process in {run.process.pid} if number == signal.SIGTERM else run.processes():
+            os.kill(process, number)  # a terminal tells all of them that somebody interrupts, or that it is closed
         assert run.finish()[0] == code
         assert run.is_gone()
+    assert list(scratch.iterdir()) == [], "the temporary directory is gone, too"
     for capture in read_captures(tmp_path / "run"):
         assert capture.problems == []
         assert capture.events[-1].kind == Kind.STOP
+
+
+def test_the_death_of_the_process_that_starts_nodes_is_said(tmp_path: Path) -> None:
+    faults = {"crashes": [{"node": "B", "at": "3s"}]}
+    with running({**LONG, "protocol": {"name": "sb", "variant": "repaired"}, "faults": faults}, tmp_path) as run:
+        run.wait_for_deliveries()
+        os.kill(min(run.processes() - {run.process.pid}), signal.SIGKILL)
+        code, _, error = run.finish()
+        assert run.is_gone()
+    assert code == 3
+    assert "the process that starts nodes died" in error
 
 
 def test_two_runs_at_a_time_do_not_hear_each_other(tmp_path: Path) -> None:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
+import struct
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +20,8 @@ from castbed import ConfigurationError, Group, Mid, Packet, UnavailableError
 from castbed.links import NOWHERE, SHARED_AIR, Arrival
 from castbed.units import ByteSize
 from castbed.wire import ETHERTYPE, Codec
+from castbed_adapters import receiving
+from castbed_adapters.receiving import make_room
 from castbed_adapters.wifi import links as wifi_links
 from castbed_adapters.wifi.envelope import letter_bytes
 from castbed_adapters.wifi.framing import MonitorFraming
@@ -194,19 +200,78 @@ def test_noise_on_the_interface_is_counted_and_nothing_else() -> None:
     on_a_cable(work)
 
 
-def test_a_full_queue_drops_whole_letters_and_counts_them() -> None:
+class Stuck(WifiLinks):
+    """The interface takes nothing, or tells that its queue is full, as long as the test wants."""
+
+    why: OSError | None = None
+
+    def _sent(self, frame: bytes) -> bool:
+        if self.why is None:
+            return super()._sent(frame)
+        kept, self._socket = self._socket, Full(self.why)  # type: ignore[assignment]
+        try:
+            return super()._sent(frame)
+        finally:
+            self._socket = kept
+
+
+class Full:
+    """A socket that takes nothing."""
+
+    def __init__(self, why: OSError) -> None:
+        self._why = why
+
+    def send(self, _: bytes) -> None:
+        raise self._why
+
+    def fileno(self) -> int:
+        return -1
+
+
+def test_an_interface_that_takes_all_loses_nothing_of_what_is_said_in_one_go() -> None:
     async def work() -> None:
         sender, receiver = links(1, "one"), links(2, "other")
-        async with Ear(sender, receiver):
+        async with Ear(sender, receiver) as ear:
+            for _ in range(2 * QUEUE_MAX):
+                sender.transmit(frame(), ())
+            sender.flush()
+            assert not sender.congested
+            assert len(await ear.heard(2 * QUEUE_MAX)) == 2 * QUEUE_MAX
+            assert not +sender.counters
+
+    on_a_cable(work)
+
+
+@pytest.mark.parametrize("why", [BlockingIOError(), OSError(errno.ENOBUFS, "No buffer space available")], ids=repr)
+def test_a_full_queue_drops_whole_letters_and_what_waits_is_sent_later(why: OSError) -> None:
+    async def work() -> None:
+        sender, receiver = Stuck(1, TOKEN, "one", WifiOptions(interface="one")), links(2, "other")
+        async with Ear(sender, receiver) as ear:
+            sender.why = why
             for _ in range(QUEUE_MAX):
                 sender.transmit(frame(), ())
             assert sender.congested
             sender.transmit(frame(bytes(3_000)), ())
-            assert sender.counters == {"queue_full": 1}
             sender.flush()
+            assert sender.counters == {"queue_full": 1}
+            sender.why = None
+            assert len(await ear.heard(QUEUE_MAX)) == QUEUE_MAX
             assert not sender.congested
+            assert sender.counters == {"queue_full": 1}
 
     on_a_cable(work)
+
+
+def test_a_buffer_that_the_system_makes_smaller_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only root of the machine itself gets more than net.core.rmem_max."""
+    counters: Counter[str] = Counter()
+    limit = int(Path("/proc/sys/net/core/rmem_max").read_text(encoding="ascii"))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
+        make_room(receiver, limit, counters)
+        assert not counters
+        monkeypatch.setattr(receiving, "SO_RCVBUFFORCE", socket.SO_RCVBUF)
+        make_room(receiver, limit + 1, counters)
+        assert counters == {"small_buffer": 1}
 
 
 def test_what_no_interface_of_this_kind_can_do_is_said() -> None:
@@ -259,3 +324,20 @@ def test_frames_are_injected_and_captured_in_monitor_mode() -> None:
             os.close(air)
 
     in_namespace(inside)
+
+
+def padded(framing: MonitorFraming, letter: bytes, with_time: bool) -> bytes:
+    """A frame as of a driver that pads the 802.11 header to four bytes: QoS data, radiotap with flags."""
+    present = 0b11 if with_time else 0b10
+    fields = (bytes(8) if with_time else b"") + b"\x20"
+    radiotap = struct.pack("<BxHI", 0, 8 + len(fields), present) + fields
+    plain = framing.wrapped(ETHERTYPE, letter)
+    dot11 = plain[plain.index(b"\x08\x00", 12) :]  # behind our own radiotap header
+    return radiotap + b"\x88" + dot11[1:24] + bytes(2) + bytes(2) + dot11[24:]
+
+
+@pytest.mark.parametrize("with_time", [False, True])
+def test_the_padding_that_radiotap_tells_of_is_passed_over(with_time: bool) -> None:
+    framing = MonitorFraming(b"\x02\xcb\0\0\0\2", bytes.fromhex(DEFAULT_BSSID.replace(":", "")))
+    letter = letter_bytes(TOKEN, frame(), SHARED_AIR, ())
+    assert framing.unwrapped(padded(framing, letter, with_time)) == (ETHERTYPE, letter)

@@ -25,7 +25,7 @@ from castbed_testbed.faults import Faults, Reordering
 from castbed_testbed.hosting import storage as storage_module
 from castbed_testbed.hosting.agenda import BATCH, Agenda
 from castbed_testbed.hosting.capturing import LiveCapture
-from castbed_testbed.hosting.clock import STAMP_AGE_MAX, Clock
+from castbed_testbed.hosting.clock import READINGS, STAMP_AGE_MAX, Clock, realtime_ahead
 from castbed_testbed.hosting.impairment import Impairment
 from castbed_testbed.hosting.programs import Programs
 from castbed_testbed.hosting.residents import ALONE_MAX, processes_for
@@ -49,10 +49,33 @@ async def until(true: Callable[[], bool]) -> None:
 
 
 def test_two_clocks_of_one_origin_agree_and_count_from_it() -> None:
-    origin = time.time_ns() - 5 * MILLISECOND
+    origin = time.monotonic_ns() - 5 * MILLISECOND
     one, other = Clock(origin).now(), Clock(origin).now()
     assert one >= 5 * MILLISECOND
     assert abs(other - one) < 100 * MILLISECOND
+
+
+def test_who_sets_the_time_of_the_machine_moves_no_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A life that begins later has the origin and the distance of the clocks from the controller, and reads neither."""
+    ahead = realtime_ahead()
+    origin = time.monotonic_ns()
+    monkeypatch.setattr(time, "time_ns", lambda: 0)
+    clock = Clock(origin, ahead)
+    assert 0 <= clock.now() < SECONDS_MAX * 1_000 * MILLISECOND
+    assert clock.stamped(origin + ahead + 5, clock.now() + 5) == 5
+
+
+def test_the_distance_of_the_clocks_is_that_of_the_quickest_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    passed = iter(range(READINGS * 3))
+
+    def late() -> int:
+        """Only the third reading is not interrupted."""
+        at = next(passed)
+        return 1_000 * at if at // 3 != 2 else 6_000
+
+    monkeypatch.setattr(time, "monotonic_ns", late)
+    monkeypatch.setattr(time, "time_ns", lambda: late() + 77)
+    assert realtime_ahead() == 77
 
 
 def test_the_stamp_of_the_kernel_counts_unless_the_time_was_set() -> None:

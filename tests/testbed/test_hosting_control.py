@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from testbed_support import probe, registry, say, script
 
+from castbed.handshake import CONTROLLER, NODE, HandshakeError
 from castbed_testbed.experiment import load
 from castbed_testbed.hosting.control import LENGTH, Channel, Counted, Counts, Linked, Stop
-from castbed_testbed.hosting.handshake import CONTROLLER, NODE, HandshakeError
 from castbed_testbed.runner import run_experiment
 
 KEY, OTHER_KEY = b"the key of the experiment", b"the key of somebody else"

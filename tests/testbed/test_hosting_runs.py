@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -9,19 +10,21 @@ import pytest
 import testbed_support
 from testbed_support import Seen, cells, do, post, probe, registry, say, script, simulated
 
-from castbed import ContractError, Kind
+from castbed import ContractError, Kind, UnavailableError
 from castbed.capture import read_captures
 from castbed_testbed.experiment import load
+from castbed_testbed.hosting.process import _loop_factory
 from castbed_testbed.plan import make_plan
 from castbed_testbed.report import HostReport
 from castbed_testbed.runner import run_experiment
+from namespaces import need_namespaces
 
 SHORT = {"duration": "1s", "drain": "400ms"}
 
 
-def hosted(data: dict[str, Any], folder: Path, **options: Any) -> Seen:
+def hosted(data: dict[str, Any], folder: Path, name: str = "udp", **options: Any) -> Seen:
     """Run the experiment on sockets."""
-    transport = {"name": "udp", "options": options}
+    transport = {"name": name, "options": options}
     outcome = run_experiment(load({**data, **SHORT, "transport": transport}), registry(), folder / "run")
     assert outcome.history is not None
     summary = outcome.summary
@@ -44,8 +47,12 @@ def test_a_sender_hears_itself_where_the_protocol_needs_that(tmp_path: Path) -> 
     assert [seen.delivered(name) for name in "ABC"] == [["A1"]] * 3
 
 
-def test_the_event_loop_of_python_itself_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("castbed_testbed.hosting.process.find_spec", lambda name: None)
+@pytest.mark.parametrize("uvloop", [True, False], ids=["uvloop", "asyncio"])
+def test_the_event_loop_of_python_itself_will_do(uvloop: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not uvloop:
+        monkeypatch.setattr("castbed_testbed.hosting.process.find_spec", lambda name: None)
+    made = _loop_factory()
+    assert (made is not None and made.__module__.startswith("uvloop")) is uvloop
     seen = hosted(cells(workload=script(say("S1", "0s", "mail", to=["S2"]), say("S1", "100ms", "news"))), tmp_path)
     assert (seen.delivered("S2"), seen.delivered("a")) == (["S1.1"], ["S1.2"])
 
@@ -128,10 +135,60 @@ def test_a_packet_that_no_datagram_holds_is_dropped_and_counted(tmp_path: Path) 
     assert seen.delivered("B") == ["A1"]
 
 
-def test_many_frames_of_one_step_arrive_in_order(tmp_path: Path) -> None:
-    seen = hosted(probe(workload=script(do("A", "0s", "shout", times=2_000, size=200))), tmp_path)
+@pytest.mark.parametrize("transport", ["udp", pytest.param("netns", marks=pytest.mark.netns)])
+def test_many_frames_of_one_step_arrive_in_order(transport: str, tmp_path: Path) -> None:
+    if transport == "netns":
+        need_namespaces()
+    topology = {"kind": "broadcast", "members": ["A", "B", "C"], "air": {"rate": "54Mbit/s"}}
+    burst = script(do("A", "0s", "shout", times=2_000, size=200))
+    seen = hosted(probe(topology=topology, workload=burst), tmp_path, transport)
     assert seen.delivered("B") == seen.delivered("C") == [f"A{number}" for number in range(1, 2_001)]
-    assert seen.report.links == {}
+    lost = {name: count for name, count in seen.report.links.items() if count and name not in NO_LOSSES}
+    assert lost == {}
+
+
+NO_LOSSES = ("small_buffer", "medium_late_us_max")
+
+
+def test_who_moves_while_it_starts_again_is_in_the_new_cell(tmp_path: Path) -> None:
+    faults = {
+        "crashes": [{"node": "c", "at": "100ms"}],
+        "restarts": [{"node": "c", "at": "150ms"}],
+        "handoffs": [{"host": "c", "at": "150ms", "to": "S1"}],
+    }
+    data = cells(workload=script(say("S1", "800ms", "late")), faults=faults)
+    seen = hosted(data, tmp_path)
+    assert seen.delivered("c") == simulated(data).delivered("c") == ["S1.1"]
+    assert seen.report.effects == {"crashes": 1, "restarts": 1, "handoffs": 1}
+
+
+def test_a_crash_strikes_a_node_that_is_just_starting_again(tmp_path: Path) -> None:
+    crashes = [{"node": "B", "at": "100ms"}, {"node": "B", "at": "151ms"}]
+    data = post(faults={"crashes": crashes, "restarts": [{"node": "B", "at": "150ms"}]}, workload=script())
+    seen, simulation = hosted(data, tmp_path), simulated(data)
+    lived = (Kind.START, Kind.CRASH, Kind.RESTART, Kind.STOP)
+    kinds = [event.kind for event in seen.events("B", *lived)]
+    assert kinds == [Kind.START, Kind.CRASH, Kind.RESTART, Kind.CRASH]
+    assert seen.report.effects == simulation.report.effects == {"crashes": 2, "restarts": 1}
+
+
+def test_a_node_that_is_starting_again_is_not_started_twice(tmp_path: Path) -> None:
+    restarts = [{"node": "B", "at": "150ms"}] * 2
+    data = post(faults={"crashes": [{"node": "B", "at": "100ms"}], "restarts": restarts}, workload=script())
+    seen = hosted(data, tmp_path)
+    assert words(seen, "B") == ["life 0, kept None", "life 1, kept None"]
+    assert seen.report.effects == simulated(data).report.effects == {"crashes": 1, "restarts": 1}
+
+
+def test_nodes_that_start_again_together_have_one_wire_between_them(tmp_path: Path) -> None:
+    faults = {
+        "crashes": [{"node": name, "at": "100ms"} for name in "AB"],
+        "restarts": [{"node": name, "at": "150ms"} for name in "AB"],
+    }
+    lines = [say("A", "800ms", "to B"), say("B", "800ms", "to A"), say("C", "800ms", "to both")]
+    seen = hosted(post(faults=faults, workload=script(*lines)), tmp_path)
+    assert sorted(seen.delivered("A")) == ["B1~1", "C1"]
+    assert sorted(seen.delivered("B")) == ["A1~1", "C1"]
 
 
 @pytest.mark.parametrize(
@@ -144,6 +201,24 @@ def test_many_frames_of_one_step_arrive_in_order(tmp_path: Path) -> None:
 def test_a_bug_at_a_node_ends_the_run_with_its_words(changes: dict[str, Any], words: str, tmp_path: Path) -> None:
     with pytest.raises(ContractError, match=words):
         hosted(probe(topology={"kind": "broadcast", "members": ["A"]}, **changes), tmp_path)
+
+
+def test_in_a_shared_process_the_node_that_has_the_bug_is_named(tmp_path: Path) -> None:
+    bug = script(do("B", "100ms", "shout", to=9))
+    with pytest.raises(ContractError, match=r"^B: B sent Said to node 9"):
+        hosted(probe(workload=bug), tmp_path, processes=1)
+
+
+def test_a_wire_that_cannot_be_connected_ends_the_run_before_it_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EHOSTUNREACH, "No route to host")
+
+    monkeypatch.setattr("asyncio.selector_events.BaseSelectorEventLoop.sock_connect", refuse)
+    monkeypatch.setattr("castbed_testbed.hosting.process.find_spec", lambda name: None)
+    with pytest.raises(UnavailableError, match=r"[BC] cannot reach over a wire: A \(No route to host\)"):
+        hosted(post(workload=script(say("A", "0s"))), tmp_path)
 
 
 def test_without_captures_there_are_counters_only(tmp_path: Path) -> None:

@@ -6,10 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from repair_runs import random_experiment, tried
 
-from castbed import ConfigurationError, Kind, load_registry
+from castbed import ConfigurationError, Kind, Protocol, hookimpl, load_registry
 from castbed.capture import read_captures, sent_headers
+from castbed.parts import RepairOptions
+from castbed.registry import Register
+from castbed_plugins import sb
+from castbed_testbed.cli.plugins import protocol_document
 from castbed_testbed.conformance import run_trial
 from castbed_testbed.disturbance import disturbed
 from castbed_testbed.experiment import load
@@ -50,6 +55,45 @@ def test_the_layer_is_for_broadcast_topologies() -> None:
     cells = {"kind": "three_tier", "coordinators": 1, "stations": 2, "hosts": 2}
     said = refusal(protocol={"name": "eomp"}, topology=cells, repair={})
     assert said.startswith("repair: the repair layer is for 'broadcast' topologies")
+
+
+class Sure:
+    """A plugin whose variant declares that it needs the layer."""
+
+    @hookimpl
+    def castbed_protocols(self, register: Register[Protocol]) -> None:
+        register.add(SURE)
+
+
+DECLARED = RepairOptions(history_max=500)
+SURE = replace(
+    sb.PROTOCOL, name="sure", variants={"published": replace(sb.PROTOCOL.variants["published"], repair=DECLARED)}
+)
+WITH_SURE = load_registry({"sure": Sure()})
+SURELY = LOSSY | {"protocol": {"name": "sure"}, "duration": "1s", "drain": "5s"}
+
+
+@pytest.mark.parametrize("transport", ["sim", pytest.param("udp", marks=pytest.mark.udp)])
+def test_a_variant_that_declares_the_layer_has_it_on_every_transport(transport: str, tmp_path: Path) -> None:
+    outcome = run_experiment(load(SURELY | {"transport": {"name": transport}}), WITH_SURE, tmp_path / "run")
+    assert outcome.failures == []
+    assert outcome.summary["faults"]["loss"] > 0
+    assert outcome.summary["delivered"] == outcome.summary["expected"] > 0
+
+
+def test_what_the_experiment_says_of_the_layer_goes_before_the_declaration() -> None:
+    declared = make_plan(load(SURELY).experiment, WITH_SURE).chosen
+    assert declared.repair == DECLARED
+    assert "reliable_air" not in declared.needs
+    assert make_plan(load(SURELY | {"repair": {"fifo": True}}).experiment, WITH_SURE).chosen.repair == RepairOptions(
+        fifo=True
+    )
+
+
+def test_the_list_of_plugins_shows_a_declared_layer() -> None:
+    shown = protocol_document(WITH_SURE, SURE)["repair"]["published"]
+    assert (shown["history_max"], shown["ask_delay"]) == (500, "20ms")
+    assert protocol_document(WITH_SURE, sb.PROTOCOL)["repair"] == {}
 
 
 def test_an_unknown_option_of_the_layer_is_refused() -> None:

@@ -10,6 +10,7 @@ import fcntl
 import os
 import socket
 import struct
+from collections import Counter
 from collections.abc import Sequence
 
 from pyroute2 import IPRoute
@@ -17,6 +18,7 @@ from pyroute2 import IPRoute
 from castbed.values import NodeNumber
 from castbed.wire import ETHERTYPE, address
 from castbed_adapters.netns.spaces import Space
+from castbed_adapters.receiving import make_room
 
 TUN = "/dev/net/tun"
 TUNSETIFF = 0x400454CA
@@ -24,7 +26,8 @@ IFF_TAP, IFF_NO_PI = 0x0002, 0x1000
 SOL_PACKET, PACKET_IGNORE_OUTGOING = 263, 23
 AIR, WIRE, BRIDGE = "air0", "wire0", "wires"
 MTU = 1500
-QUEUE_FRAMES = 1000
+QUEUE_FRAMES = 4096  # of a TAP, until the medium reads them; then its node has to wait
+RECEIVE_BUFFER = 4 * 2**20  # of the medium, for each node without a TAP
 WIRE_PREFIX = 16
 
 
@@ -57,6 +60,7 @@ def _made_pair(space: Space, number: NodeNumber) -> int:
         route.link("set", index=route.link_lookup(ifname=name)[0], state="up")
     there = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETHERTYPE))
     there.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
+    make_room(there, RECEIVE_BUFFER, Counter())
     there.bind((name, ETHERTYPE))
     there.setblocking(False)
     return there.detach()
@@ -69,6 +73,7 @@ def _up(number: NodeNumber, mtu: int) -> None:
         written = ":".join(f"{byte:02x}" for byte in address(number))
         route.link("set", index=index, address=written, mtu=mtu, txqlen=QUEUE_FRAMES)
         route.link("set", index=index, state="up")
+        route.tc("replace", "noqueue", index)  # or a node would not hear that its TAP is full
 
 
 def lay_wires(hub: Space, spaces: Sequence[tuple[NodeNumber, Space]]) -> None:

@@ -10,21 +10,29 @@ import os
 import select
 import signal
 import socket
+import stat
 import time
+import traceback
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from heapq import heappop, heappush
 
 import msgspec
 
+from castbed.errors import UnavailableError
 from castbed.values import NodeNumber
 from castbed_adapters.netns.medium import Medium, MediumSpec
 from castbed_adapters.netns.syscalls import die_with_parent, set_timer, timer_descriptor
+from castbed_adapters.wifi.sockets import dropped_frames
 
 FRAME_BYTES = 65_536
+BACKLOG_NS_MAX = 100_000_000  # of one transmitter: above this, what its node sends waits in the TAP, and then there
 FRAMES_PER_TURN = 64  # of one node before the others get theirs
 CONTROL_BYTES = 65_536
 TIMER_BYTES = 8
+DEAD = "the medium died: its process was killed, or says above what went wrong"
+RESUME = b""  # in place of a frame, and its sender in place of a cell: read the sender's TAP again
 
 
 class Place(msgspec.Struct, frozen=True, tag=True):
@@ -71,12 +79,14 @@ class Ether:
         self._armed = 0
         self._serial = 0
         self._waiting: list[tuple[int, int, bytes, NodeNumber, tuple[NodeNumber, ...]]] = []
+        self._unread: Counter[NodeNumber] = Counter()
         self._frames = self._copies = self._dropped = self._late = 0
         self._running = True
+        self._poll = select.epoll()
 
     def run(self) -> None:
         """Carry frames until the controller goes away."""
-        poll = select.epoll()
+        poll = self._poll
         for descriptor in (*self._nodes, self._timer, self._control.fileno()):
             poll.register(descriptor, select.EPOLLIN)
         while self._running:
@@ -101,6 +111,10 @@ class Ether:
     def _read(self, descriptor: int) -> None:
         sender = self._nodes[descriptor]
         for _ in range(FRAMES_PER_TURN):
+            backlog = self._medium.backlog(sender, self._now())
+            if backlog > BACKLOG_NS_MAX:
+                self._pause(descriptor, self._now() + backlog - BACKLOG_NS_MAX // 2)
+                return
             try:
                 frame = os.read(descriptor, FRAME_BYTES)
             except BlockingIOError:
@@ -111,11 +125,20 @@ class Ether:
                 self._serial += 1
                 heappush(self._waiting, (at, self._serial, frame, cell, receivers))
 
+    def _pause(self, descriptor: int, until: int) -> None:
+        """Let what a node sends wait in its TAP until the transmitter has worked some of it off."""
+        self._poll.unregister(descriptor)
+        self._serial += 1
+        heappush(self._waiting, (until, self._serial, RESUME, self._nodes[descriptor], ()))
+
     def _release(self) -> None:
         """Write every copy that is due, and have the timer wake us for the next."""
         waiting, now = self._waiting, self._now()
         while waiting and waiting[0][0] <= now:
             at, _, frame, cell, receivers = heappop(waiting)
+            if frame is RESUME:
+                self._poll.register(self._taps[cell], select.EPOLLIN)
+                continue
             self._late = max(self._late, now - at)
             self._write(frame, self._medium.still_hears(cell, receivers))
         due = self._origin + waiting[0][0] if waiting else 0
@@ -148,7 +171,16 @@ class Ether:
 
     def _counts(self) -> Counts:
         medium = self._medium
-        return Counts(self._frames, self._copies, self._dropped, medium.foreign, self._late, dict(medium.effects))
+        dropped = self._dropped + self._dropped_unread()
+        return Counts(self._frames, self._copies, dropped, medium.foreign, self._late, dict(medium.effects))
+
+    def _dropped_unread(self) -> int:
+        """What came faster than it was read, where a socket stands in for a TAP; TAPs make their nodes wait instead."""
+        for node, descriptor in self._taps.items():
+            if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+                with socket.socket(fileno=os.dup(descriptor)) as there:
+                    self._unread[node] += dropped_frames(there)
+        return sum(self._unread.values())
 
 
 class EtherProcess:
@@ -166,15 +198,27 @@ class EtherProcess:
             os.close(descriptor)
 
     def place(self, node: NodeNumber, cell: NodeNumber) -> None:
-        self._control.send(msgspec.msgpack.encode(Place(node, cell)))
+        self._say(Place(node, cell))
 
     def begin(self, at: int) -> None:
-        self._control.send(msgspec.msgpack.encode(Begin(at)))
+        self._say(Begin(at))
 
     def counts(self) -> Counts:
         """What happened so far."""
-        self._control.send(msgspec.msgpack.encode(Count()))
-        return msgspec.msgpack.decode(self._control.recv(CONTROL_BYTES), type=Counts)
+        self._say(Count())
+        try:
+            answer = self._control.recv(CONTROL_BYTES)
+        except OSError:
+            answer = b""
+        if not answer:
+            raise UnavailableError(DEAD)
+        return msgspec.msgpack.decode(answer, type=Counts)
+
+    def _say(self, order: Place | Begin | Count) -> None:
+        try:
+            self._control.send(msgspec.msgpack.encode(order))
+        except OSError:
+            raise UnavailableError(DEAD) from None
 
     def close(self) -> None:
         """End the medium; the TAPs of all nodes vanish with it."""
@@ -188,8 +232,11 @@ def _carry(spec: MediumSpec, taps: Mapping[NodeNumber, int], control: socket.soc
     status = 1
     try:
         die_with_parent(signal.SIGKILL)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the controller decides when the run ends
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)  # the controller decides when the run ends
         Ether(spec, taps, control).run()
         status = 0
+    except BaseException:
+        os.write(2, traceback.format_exc().encode())
     finally:
         os._exit(status)

@@ -99,6 +99,10 @@ class Medium:
     def cell(self, node: NodeNumber) -> NodeNumber:
         return self._cells[node]
 
+    def backlog(self, sender: NodeNumber, now: int) -> int:
+        """How long the transmitter of a node will be busy with what it was given."""
+        return self._free.get(sender, 0) - now
+
     def transmitted(self, sender: NodeNumber, frame: bytes, now: int) -> Iterable[Departure]:
         """When the copies of a frame that `sender` hands over now arrive, and at whom."""
         to, _, ethertype = ETHERNET.unpack_from(frame) if len(frame) >= ETHERNET_BYTES else (b"", b"", 0)

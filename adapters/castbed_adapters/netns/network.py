@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -72,7 +71,7 @@ class NetnsNetwork:
 
     def begin(self, origin: int) -> None:
         if self._ether is not None:
-            self._ether.begin(time.monotonic_ns() + origin - time.time_ns())
+            self._ether.begin(origin)
 
     def moved(self, node: NodeNumber, cell: Cell) -> None:
         if self._ether is not None and node in self._on_air:
@@ -85,7 +84,8 @@ class NetnsNetwork:
         if self._ether is None:
             return {}
         counts = self._ether.counts()
-        return {"medium_dropped": counts.dropped, "medium_foreign": counts.foreign}
+        late = counts.late_ns // 1000
+        return {"medium_dropped": counts.dropped, "medium_foreign": counts.foreign, "medium_late_us_max": late}
 
     def close(self) -> None:
         if self._ether is not None:
@@ -105,12 +105,12 @@ class NetnsLinks:
         self._air: WifiLinks | None = None
         if on_air:
             radio = WifiOptions(interface=AIR, receive_buffer=options.receive_buffer)
-            self._air = WifiLinks(me, setting.token, AIR, radio, setting.captured)
+            self._air = WifiLinks(me, setting.token, AIR, radio, setting.captured, addressed=True)
         self.counters: Counter[str] = self._air.counters if self._air is not None else Counter()
         self._wires: TcpWires | None = None
         if me in setting.topology.fixed:
             wire = Interface(WIRE, interface_index(WIRE), 4, wire_address(me))
-            self._wires = TcpWires(me, setting.token, setting.topology.fixed, wire, self.counters)
+            self._wires = TcpWires(me, setting.token, setting.topology.fixed, wire, self.counters, setting.prover)
 
     air_frame_bytes_max = WifiLinks.air_frame_bytes_max
     neighbours: frozenset[NodeNumber] = frozenset()  # a frame takes as long as it is large
@@ -124,10 +124,11 @@ class NetnsLinks:
             await self._air.open()
         return await self._wires.open() if self._wires is not None else None
 
-    async def connect(self, addresses: Mapping[NodeNumber, Any]) -> None:
-        if self._wires is not None:
-            self._space.enter()  # another node may live in this process
-            await self._wires.connect(addresses)
+    async def connect(self, addresses: Mapping[NodeNumber, Any]) -> Mapping[NodeNumber, str]:
+        if self._wires is None:
+            return {}
+        self._space.enter()  # another node may live in this process
+        return await self._wires.connect(addresses)
 
     def listen(self, heard: Heard) -> None:
         for link in (self._air, self._wires):

@@ -8,8 +8,8 @@ The checksum is against garbled datagrams, for UDP's own is weak and often left 
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections import Counter, deque
+from errno import ENOBUFS
 from struct import Struct
 from struct import error as struct_error
 from time import monotonic_ns
@@ -17,7 +17,7 @@ from zlib import crc32
 
 from castbed.links import NOWHERE, Arrival, Cell, Heard
 from castbed.values import NOBODY, NodeNumber
-from castbed_adapters.receiving import ANCILLARY_BYTES, KernelNotes, ask_for_notes
+from castbed_adapters.receiving import ANCILLARY_BYTES, KernelNotes, ask_for_notes, make_room
 from castbed_adapters.udp.addresses import Groups, SocketAddress
 
 MAGIC, VERSION = 0xCB6D, 2
@@ -72,7 +72,7 @@ class MulticastAir:
 
     def open(self) -> None:
         self._socket = self._groups.open_socket()
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer)
+        make_room(self._socket, self._receive_buffer, self._counters)
         ask_for_notes(self._socket, self._stamps)
         self._groups.join(self._socket, self._groups.of_node(self._me))
 
@@ -138,7 +138,9 @@ class MulticastAir:
             self._socket.sendto(datagram, address)
         except (BlockingIOError, InterruptedError):
             return False
-        except OSError:
+        except OSError as error:
+            if error.errno == ENOBUFS:
+                return False
             self._counters["unsendable"] += 1
         return True
 

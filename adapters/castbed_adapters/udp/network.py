@@ -48,10 +48,11 @@ class UdpLinks:
             self._air.open()
         return await self._wires.open() if self._wires is not None else None
 
-    async def connect(self, addresses: Mapping[NodeNumber, Any]) -> None:
-        if self._wires is not None:
-            self._come()  # another node may live in this process, and elsewhere
-            await self._wires.connect(addresses)
+    async def connect(self, addresses: Mapping[NodeNumber, Any]) -> Mapping[NodeNumber, str]:
+        if self._wires is None:
+            return {}
+        self._come()  # another node may live in this process, and elsewhere
+        return await self._wires.connect(addresses)
 
     def listen(self, heard: Heard) -> None:
         if self._air is not None:
@@ -135,7 +136,7 @@ class UdpNetwork(PlainNetwork):
         setting = self._setting
         if node not in setting.topology.fixed:
             return None
-        return TcpWires(node, setting.token, setting.topology.fixed, self._interfaces[node], counters)
+        return TcpWires(node, setting.token, setting.topology.fixed, self._interfaces[node], counters, setting.prover)
 
     def close(self) -> None:
         """Sockets close with the processes that have them."""

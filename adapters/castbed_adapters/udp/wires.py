@@ -1,21 +1,26 @@
 """The wires of a fixed node: a TCP connection with every other one; frames that leave together share a write.
 
-Who starts later connects. Both ends greet with the run and their number, and whoever greets wrongly is hung up on. A
-frame is its length and its bytes. Between two nodes of one process a wire is a queue: nobody else could be at its end.
+Who starts later connects. Both ends greet with the run and their number, and whoever greets wrongly or not at all is
+hung up on. Where the run has a key, both ends prove that they have it; where it has none, nobody takes the place of a
+wire that works. A frame is its length and its bytes. Between two nodes of one process a wire is a queue: nobody else
+could be at its end.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from struct import Struct
 from typing import Protocol, cast
 from weakref import WeakValueDictionary
 
 from castbed.errors import UnavailableError
-from castbed.links import Arrival, Heard
+from castbed.handshake import CALLED, CALLER, HELLO_BYTES, PROOF_BYTES, Handshake, HandshakeError
+from castbed.links import Arrival, Heard, Prover
 from castbed.packets import Packet
 from castbed.values import NodeNumber
 from castbed.wire import FRAME_BYTES_MAX
@@ -23,11 +28,16 @@ from castbed_adapters.udp.addresses import Interface
 
 GREETING = Struct(">4s8sI")
 GREETING_MAGIC = b"CBw1"
+ENDS = Struct(">II")  # who calls, and who is called
+TCP_ESTABLISHED = 1
+_NEVER = 1 << 62
 LENGTH = Struct(">I")
 UNSENT_BYTES_CONGESTED = 1 << 20  # of one wire: applications wait above this
 UNSENT_BYTES_MAX = 1 << 28  # of one wire: its peer has stopped reading, and memory is not endless
 HANDED_OVER_AT_ONCE = 64  # between nodes of this process, before its sockets get their turn
 CONNECT_S_MAX = 20.0
+GREET_S_MAX = 10.0  # from connecting to the end of the greetings, on a busy machine
+OLD_WIRE_S = 0.02  # between two looks whether the wire of an earlier life is dead at last
 CLOSE_S_MAX = 2.0
 
 
@@ -41,6 +51,9 @@ class _End(Protocol):
         """Have the frame sent with the next `flush`."""
 
     def flush(self) -> None: ...
+
+    def is_dead(self) -> bool:
+        """Whether the other end has let go of it."""
 
     def begin(self) -> None:
         """Somebody listens from now on."""
@@ -64,45 +77,125 @@ class _Wire(asyncio.Protocol):
         self.congested = False
         self._outgoing: list[bytes] = []
         self._incoming = b""
-        self._is_greeted = False
+        self._awaited: tuple[int, Callable[[bytes], None]] | None = (self._greeting_bytes(), self._take_greeting)
+        """How many bytes the other end has to say next before there are frames, and who takes them."""
+        self._proof: Handshake | None = None if to is None else self._begin_proof(CALLER, wires.me, to)
+        self._patience: asyncio.TimerHandle | None = None
+        self._old_wire: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)  # other event loops have classes of their own
         self.transport.set_write_buffer_limits(high=UNSENT_BYTES_CONGESTED)
         opened = transport.get_extra_info("socket")
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._patience = asyncio.get_running_loop().call_later(GREET_S_MAX, self._refuse)
         if self.peer is not None:
             self._greet()
 
-    def _greet(self) -> None:
-        self.transport.write(GREETING.pack(GREETING_MAGIC, self._wires.token, self._wires.me))
-
     def data_received(self, data: bytes) -> None:
         self._incoming = self._incoming + data if self._incoming else data
-        if not self._is_greeted and not self._take_greeting():
-            return
+        while self._awaited is not None:
+            size, take = self._awaited
+            if len(self._incoming) < size:
+                return
+            said, self._incoming = self._incoming[:size], self._incoming[size:]
+            try:
+                take(said)
+            except HandshakeError:
+                self._refuse()
+                return
         if self._wires.heard is not None:
             self.take_frames()
         else:
             self.transport.pause_reading()
 
-    def _take_greeting(self) -> bool:
-        if len(self._incoming) < GREETING.size:
-            return False
-        magic, token, number = GREETING.unpack_from(self._incoming)
+    # --- greetings ---------------------------------------------------------------------------------------------------
+
+    def _greeting_bytes(self) -> int:
+        return GREETING.size + (HELLO_BYTES if self._wires.prover is not None else 0)
+
+    def _begin_proof(self, role: bytes, caller: NodeNumber, called: NodeNumber) -> Handshake | None:
+        prover = self._wires.prover
+        return None if prover is None else prover(role, ENDS.pack(caller, called))
+
+    def _greet(self) -> None:
+        hello = b"" if self._proof is None else self._proof.hello()
+        self.transport.write(GREETING.pack(GREETING_MAGIC, self._wires.token, self._wires.me) + hello)
+
+    def _take_greeting(self, said: bytes) -> None:
+        magic, token, number = GREETING.unpack_from(said)
         expected = self._wires.fixed if self.peer is None else {self.peer}
         if magic != GREETING_MAGIC or token != self._wires.token or number not in expected:
-            self._wires.counters["foreign"] += 1
+            raise HandshakeError("this is no node of the run")
+        if self.peer is not None:
+            self._called_back(said[GREETING.size :])
+            return
+        self._proof = self._begin_proof(CALLED, number, self._wires.me)
+        if self._proof is None:
+            self._take_place(number)
+            return
+        answer = self._proof.answer(said[GREETING.size :])
+        self._greet()
+        self._awaited = (PROOF_BYTES, partial(self._take_proof, number, answer))
+
+    def _take_proof(self, number: NodeNumber, answer: bytes, proof: bytes) -> None:
+        """The caller proves itself first; when it hears our answer, it knows that we listen."""
+        assert self._proof is not None
+        self._proof.check(proof)
+        self._settle(number)
+        self.transport.write(answer)
+
+    def _called_back(self, hello: bytes) -> None:
+        """The node that we called has greeted us."""
+        assert self.peer is not None
+        if self._proof is None:
+            self._settle(self.peer)
+            return
+        self.transport.write(self._proof.answer(hello))
+        self._awaited = (PROOF_BYTES, self._take_answer)
+
+    def _take_answer(self, proof: bytes) -> None:
+        assert self._proof is not None
+        assert self.peer is not None
+        self._proof.check(proof)
+        self._settle(self.peer)
+
+    def _take_place(self, number: NodeNumber) -> None:
+        """Without a key: of a wire that is dead, as that of an earlier life soon is. One that works keeps its place."""
+        if self.is_dead():
             self.transport.abort()
-            return False
-        if self.peer is None:
-            self.peer = number
-            self._greet()
-        self._incoming = self._incoming[GREETING.size :]
-        self._is_greeted = True
+            return
+        if self._wires.works(number):
+            self.transport.pause_reading()
+            self._awaited = (_NEVER, lambda said: None)
+            self._old_wire = asyncio.get_running_loop().call_later(OLD_WIRE_S, self._take_place, number)
+            return
+        self._settle(number)
+        self._greet()
+        self.transport.resume_reading()
+
+    def _settle(self, number: NodeNumber) -> None:
+        """The greetings are over: frames come next."""
+        assert self._patience is not None
+        self._patience.cancel()
+        self._awaited = None
+        self.peer = number
         self._wires.adopt(self, number)
         self.greeted.set_result(None)
-        return True
+
+    def _refuse(self) -> None:
+        """Whoever is there, it is nobody whom we know."""
+        self._wires.counters["foreign"] += 1
+        self.transport.abort()
+
+    def is_dead(self) -> bool:
+        """The system knows it also while nothing is read."""
+        opened = self.transport.get_extra_info("socket")
+        try:
+            state: bytes = opened.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)
+        except OSError:
+            return True
+        return self.transport.is_closing() or state[0] != TCP_ESTABLISHED
 
     def take_frames(self) -> None:
         """Hand over all complete frames."""
@@ -123,6 +216,9 @@ class _Wire(asyncio.Protocol):
             self._wires.heard(arrivals)
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 (asyncio's signature)
+        for timer in (self._patience, self._old_wire):
+            if timer is not None:
+                timer.cancel()
         self._wires.forget(self, self.peer)
         self.lost.set_result(None)
         if not self.greeted.done():
@@ -217,6 +313,9 @@ class _Inner:
             other._due = True
             _exchange.add(other)
 
+    def is_dead(self) -> bool:
+        return self._is_over
+
     def begin(self) -> None:
         if self._arrived and not self._due:
             self._due = True
@@ -255,9 +354,11 @@ class TcpWires:
         fixed: frozenset[NodeNumber],
         interface: Interface,
         counters: Counter[str],
+        prover: Prover | None = None,
     ) -> None:
         self.me = me
         self.token = token
+        self.prover = prover
         self.fixed = fixed - {me}
         self.counters = counters
         self.heard: Heard | None = None
@@ -281,25 +382,36 @@ class TcpWires:
         _here[self.token, self.me] = self
         return list(listening.getsockname())
 
-    async def connect(self, addresses: Mapping[NodeNumber, list[object]]) -> None:
-        async with asyncio.timeout(CONNECT_S_MAX):
-            await asyncio.gather(*(self._connect(node, address) for node, address in addresses.items()))
+    async def connect(self, addresses: Mapping[NodeNumber, list[object]]) -> dict[NodeNumber, str]:
+        """Reach these nodes; returns those that cannot be reached, and why."""
+        reasons = await asyncio.gather(*(self._connect(node, address) for node, address in addresses.items()))
+        return {node: reason for node, reason in zip(addresses, reasons, strict=True) if reason}
 
-    async def _connect(self, node: NodeNumber, address: list[object]) -> None:
+    async def _connect(self, node: NodeNumber, address: list[object]) -> str:
         neighbour = _here.get((self.token, node))
         if neighbour is not None:
             self._join(neighbour)
-            return
+            return ""
         loop = asyncio.get_running_loop()
-        reaching = socket.socket(self._interface.family, socket.SOCK_STREAM)
+        reaching: socket.socket | asyncio.Transport = socket.socket(self._interface.family, socket.SOCK_STREAM)
+        assert isinstance(reaching, socket.socket)
         reaching.setblocking(False)
         try:
-            await loop.sock_connect(reaching, tuple(address))
-            _, wire = await loop.create_connection(lambda: _Wire(self, node), sock=reaching)
-            await wire.greeted
-        except ConnectionError:
-            self.counters["unreached"] += 1  # it died meanwhile; when it is back, it connects
+            async with asyncio.timeout(CONNECT_S_MAX):
+                await loop.sock_connect(reaching, tuple(address))
+                reaching, wire = await loop.create_connection(lambda: _Wire(self, node), sock=reaching)
+                await wire.greeted
+        except OSError as error:
             reaching.close()
+            if isinstance(error, TimeoutError) and not error.errno:
+                return f"no answer within {CONNECT_S_MAX:g} s"
+            return os.strerror(error.errno) if error.errno else str(error)
+        return ""
+
+    def works(self, number: NodeNumber) -> bool:
+        """Whether there is a wire to this node, and the other end has it still."""
+        wire = self._wires.get(number)
+        return wire is not None and not wire.is_dead()
 
     def _join(self, neighbour: TcpWires) -> None:
         ours, theirs = _Inner(self, neighbour.me), _Inner(neighbour, self.me)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import time
 from collections import Counter, deque
@@ -41,6 +42,7 @@ RECEIVED_AT_ONCE = 64  # frames, before other things in this process get their t
 QUEUE_MAX = 1_024  # frames that wait because the interface takes no more now
 QUEUE_CONGESTED = QUEUE_MAX // 2
 DEFAULT_BSSID = "02:cb:00:00:00:01"  # of an injected cell; any will do that all nodes share
+RETRY_S = 0.001
 SERIALS = 1 << 32
 CARRIER_WAIT_S = 0.02
 CARRIER_TRIES = 500  # ten seconds: an ad hoc cell is joined in less
@@ -55,12 +57,23 @@ class WifiLinks:
     air_frame_bytes_max = FRAME_BYTES_MAX  # in pieces, if need be
     neighbours: frozenset[NodeNumber] = frozenset()
 
-    def __init__(self, me: NodeNumber, token: bytes, interface: str, options: WifiOptions, stamps: bool = True) -> None:
+    def __init__(
+        self,
+        me: NodeNumber,
+        token: bytes,
+        interface: str,
+        options: WifiOptions,
+        stamps: bool = True,
+        addressed: bool = False,
+    ) -> None:
+        """`addressed`: interfaces have the addresses of their nodes, and a frame for one node goes to it alone."""
         self.counters: Counter[str] = Counter()
+        self._addressed = addressed
         self._me, self._token, self._interface, self._options, self._stamps = me, token, interface, options, stamps
         self._cell: Cell = NOWHERE
         self._queue: deque[bytes] = deque()
         self._waiting = False
+        self._retrying: asyncio.TimerHandle | None = None
         self._serial = int.from_bytes(os.urandom(4), "big")
         self._reassembly = Reassembly(self.counters)
         self._notes = KernelNotes(self.counters)
@@ -72,7 +85,7 @@ class WifiLinks:
 
     async def open(self) -> Any:
         opened = open_packet_socket(
-            self._interface, (ETHERTYPE, PIECE_ETHERTYPE), self._options.receive_buffer, self._stamps
+            self._interface, (ETHERTYPE, PIECE_ETHERTYPE), self._options.receive_buffer, self._stamps, self.counters
         )
         self._socket = opened.socket
         self._framing = self._framing_for(opened)
@@ -105,8 +118,9 @@ class WifiLinks:
         """For a letter or a piece in one frame of the interface."""
         return mtu if self._options.mode == "ethernet" else DOT11_BODY_BYTES_MAX - _SNAP_BYTES
 
-    async def connect(self, addresses: Mapping[NodeNumber, Any]) -> None:
+    async def connect(self, addresses: Mapping[NodeNumber, Any]) -> Mapping[NodeNumber, str]:  # noqa: ARG002 (as in Links)
         """On the air nobody is connected."""
+        return {}
 
     def listen(self, heard: Heard) -> None:
         self._heard = heard
@@ -120,6 +134,8 @@ class WifiLinks:
         loop = asyncio.get_running_loop()
         loop.remove_reader(self._socket.fileno())
         loop.remove_writer(self._socket.fileno())
+        if self._retrying is not None:
+            self._retrying.cancel()
         self._count_unread()
         self._socket.close()
 
@@ -127,26 +143,29 @@ class WifiLinks:
 
     def transmit(self, frame: bytes, to: tuple[NodeNumber, ...]) -> None:
         letter = letter_bytes(self._token, frame, self._cell, to)
+        one = to[0] if self._addressed and len(to) == 1 else NOBODY
         if len(letter) <= self._size_max:
-            self._enqueue([self._framing.wrapped(ETHERTYPE, letter)])
+            self._enqueue([self._framing.wrapped(ETHERTYPE, letter, one)])
             return
         if len(letter) > PIECES_MAX * (self._size_max - PIECE_OVERHEAD):
             self.counters["oversize"] += 1
             return
         self._serial = (self._serial + 1) % SERIALS
         parts = pieces(self._token, self._me, self._serial, letter, self._size_max)
-        self._enqueue([self._framing.wrapped(PIECE_ETHERTYPE, part) for part in parts])
+        self._enqueue([self._framing.wrapped(PIECE_ETHERTYPE, part, one) for part in parts])
 
     def forward(self, frame: bytes, to: NodeNumber, packet: Packet | None = None) -> None:  # noqa: ARG002 (as in Links)
         raise ContractError("there are no wires on wifi")
 
     def flush(self) -> None:
         """Send what waits, as far as the interface takes it now."""
-        if not self._waiting:
+        if not self._waiting and self._retrying is None:
             self._writable()
 
     def _enqueue(self, frames: list[bytes]) -> None:
         """All pieces of a letter or none: some of them would be of no use."""
+        if len(self._queue) + len(frames) > QUEUE_MAX:
+            self._writable()
         if len(self._queue) + len(frames) > QUEUE_MAX:
             self.counters["queue_full"] += 1
             return
@@ -156,7 +175,7 @@ class WifiLinks:
         loop = asyncio.get_running_loop()
         while self._queue:
             if not self._sent(self._queue[0]):
-                if not self._waiting:
+                if not self._waiting and self._retrying is None:
                     self._waiting = True
                     loop.add_writer(self._socket.fileno(), self._writable)
                 return
@@ -171,9 +190,25 @@ class WifiLinks:
             self._socket.send(frame)
         except (BlockingIOError, InterruptedError):
             return False
-        except OSError:
+        except OSError as error:
+            if error.errno == errno.ENOBUFS:
+                self._retry()
+                return False
             self.counters["unsendable"] += 1
         return True
+
+    def _retry(self) -> None:
+        """The queue of the interface is full, and the kernel does not tell when it is not: ask again soon."""
+        loop = asyncio.get_running_loop()
+        if self._waiting:
+            self._waiting = False
+            loop.remove_writer(self._socket.fileno())
+        if self._retrying is None:
+            self._retrying = loop.call_later(RETRY_S, self._again)
+
+    def _again(self) -> None:
+        self._retrying = None
+        self._writable()
 
     # --- in ----------------------------------------------------------------------------------------------------------
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ctypes
 import fcntl
 import socket
+from collections import Counter
 from struct import Struct
 
 import msgspec
 
 from castbed.errors import ConfigurationError, UnavailableError
-from castbed_adapters.receiving import ask_for_notes
+from castbed_adapters.receiving import ask_for_notes, make_room
 
 ETH_P_ALL = 0x0003
 ARPHRD_ETHER, ARPHRD_RADIOTAP = 1, 803
@@ -42,7 +43,9 @@ def interface_index(name: str) -> int:
     return known[name]
 
 
-def open_packet_socket(name: str, ethertypes: tuple[int, int], receive_buffer: int, stamps: bool) -> PacketSocket:
+def open_packet_socket(
+    name: str, ethertypes: tuple[int, int], receive_buffer: int, stamps: bool, counters: Counter[str] | None = None
+) -> PacketSocket:
     """A socket that sends and hears on the interface, without blocking; on Ethernet it hears these ethertypes only.
 
     It is bound to all protocols, because only such sockets hear what other sockets of this machine send.
@@ -53,7 +56,7 @@ def open_packet_socket(name: str, ethertypes: tuple[int, int], receive_buffer: i
     except PermissionError:
         raise UnavailableError("raw frames need root (CAP_NET_RAW): run as root, or in a user namespace") from None
     try:
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        make_room(opened, receive_buffer, Counter() if counters is None else counters)
         opened.bind((name, 0))
         _, _, _, hardware, address = opened.getsockname()
         if hardware == ARPHRD_ETHER:

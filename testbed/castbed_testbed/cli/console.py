@@ -26,7 +26,10 @@ def print_json(document: Any) -> None:
 
 @contextmanager
 def progress_bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr while something long runs; nothing where stderr is no terminal."""
+    """A bar on stderr while something long runs; nothing where stderr is no terminal.
+
+    It appears with the first progress: its thread must not be there while a run forks and makes namespaces.
+    """
     if not sys.stderr.isatty():
         yield lambda done: None
         return
@@ -36,6 +39,16 @@ def progress_bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
         TextColumn("{task.percentage:>3.0f}%"),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=total)
-        yield lambda done: bar.update(task, completed=done)
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    task = bar.add_task(what, total=total)
+
+    def show(done: int) -> None:
+        if not bar.live.is_started:
+            bar.start()
+        bar.update(task, completed=done)
+
+    try:
+        yield show
+    finally:
+        if bar.live.is_started:
+            bar.stop()

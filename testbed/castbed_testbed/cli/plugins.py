@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from rich.table import Table
 
 from castbed.declarations import Protocol
 from castbed.registry import Registry, load_registry
+from castbed.units import Duration, show_duration
 from castbed_testbed.cli import console
 
 
@@ -23,7 +25,7 @@ def plugins_command(as_json: bool) -> int:
 
 
 def _document(registry: Registry) -> dict[str, Any]:
-    listed: dict[str, Any] = {"protocols": [_protocol(registry, protocol) for protocol in registry.protocols]}
+    listed: dict[str, Any] = {"protocols": [protocol_document(registry, protocol) for protocol in registry.protocols]}
     for kind in ("memberships", "transports", "checks", "workloads", "applications"):
         register = getattr(registry, kind)
         listed[kind] = [
@@ -35,7 +37,8 @@ def _document(registry: Registry) -> dict[str, Any]:
     return listed
 
 
-def _protocol(registry: Registry, protocol: Protocol) -> dict[str, Any]:
+def protocol_document(registry: Registry, protocol: Protocol) -> dict[str, Any]:
+    """What the list says about a protocol."""
     default = protocol.variants[protocol.default_variant]
     return {
         "name": protocol.name,
@@ -44,9 +47,19 @@ def _protocol(registry: Registry, protocol: Protocol) -> dict[str, Any]:
         "model": protocol.model,
         "guarantees": list(default.guarantees),
         "variants": list(protocol.variants),
+        "repair": {
+            name: msgspec.to_builtins(variant.repair, enc_hook=_shown)
+            for name, variant in protocol.variants.items()
+            if variant.repair is not None
+        },
         "needs": {name: sorted(variant.needs) for name, variant in protocol.variants.items()},
         "distribution": registry.protocols.distribution_of(protocol.name),
     }
+
+
+def _shown(quantity: Any) -> Any:
+    """A duration as it is written in an experiment, a size in bytes."""
+    return show_duration(quantity) if isinstance(quantity, Duration) else int(quantity)
 
 
 def _show(document: dict[str, Any]) -> None:

@@ -14,9 +14,7 @@ from typing import Any
 
 import msgspec
 
-from castbed.links import Cell
-from castbed.values import NodeNumber
-from castbed_testbed.hosting.handshake import (
+from castbed.handshake import (
     CHALLENGE_BYTES,
     HELLO_BYTES,
     PROOF_BYTES,
@@ -24,6 +22,8 @@ from castbed_testbed.hosting.handshake import (
     HandshakeError,
     Session,
 )
+from castbed.links import Cell
+from castbed.values import NodeNumber
 
 LENGTH = Struct(">I")
 MESSAGE_BYTES_MAX = 1 << 24  # addresses and counters of a million nodes fit; anything longer is not ours
@@ -60,6 +60,12 @@ class Linked(ControlMessage, frozen=True):
     node: NodeNumber
 
 
+class Begun(ControlMessage, frozen=True):
+    """Node: its life has begun."""
+
+    node: NodeNumber
+
+
 class Counted(ControlMessage, frozen=True):
     """Node: what this life has counted so far; comes now and then, because a killed node says nothing any more."""
 
@@ -68,9 +74,9 @@ class Counted(ControlMessage, frozen=True):
 
 
 class Failed(ControlMessage, frozen=True):
-    """Node: it cannot go on. `kind` is the name of the error."""
+    """Nodes: one of these cannot go on. `kind` is the name of the error."""
 
-    node: NodeNumber
+    nodes: list[NodeNumber]
     kind: str
     words: str
 
@@ -89,9 +95,13 @@ class Connect(ControlMessage, frozen=True):
 
 
 class Go(ControlMessage, frozen=True):
-    """Controller: the run has its origin at this time (CLOCK_REALTIME, nanoseconds); begin then, or at once."""
+    """Controller: the run has its origin at this time (CLOCK_MONOTONIC, nanoseconds); begin then, or at once.
+
+    `ahead` is how much more CLOCK_REALTIME shows, with which the kernel stamps frames.
+    """
 
     origin: int
+    ahead: int
 
 
 class Move(ControlMessage, frozen=True):
@@ -111,7 +121,7 @@ class Stop(ControlMessage, frozen=True):
     """Controller: the run is over."""
 
 
-Message = Opened | Linked | Counted | Failed | Ended | Connect | Go | Move | Ask | Stop
+Message = Opened | Linked | Begun | Counted | Failed | Ended | Connect | Go | Move | Ask | Stop
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode: Any = msgspec.msgpack.Decoder(Message).decode

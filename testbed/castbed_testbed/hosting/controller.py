@@ -15,14 +15,14 @@ from collections.abc import Callable
 
 from castbed import errors
 from castbed.errors import CastbedError, ContractError, UnavailableError
+from castbed.handshake import CONTROLLER
 from castbed.history import Kind, LocalEvent
 from castbed.links import NOWHERE, Cell
 from castbed.values import NodeNumber
 from castbed_testbed.hosting import control
 from castbed_testbed.hosting.capturing import LiveCapture, capture_path
-from castbed_testbed.hosting.clock import Clock
+from castbed_testbed.hosting.clock import Clock, realtime_ahead
 from castbed_testbed.hosting.control import Channel, Counts
-from castbed_testbed.hosting.handshake import CONTROLLER
 from castbed_testbed.hosting.nursery import Nursery
 from castbed_testbed.hosting.process import Birth, Site
 from castbed_testbed.hosting.residents import Process, Resident, home_of, households
@@ -50,13 +50,13 @@ class Controller:
         self._residents = {n: Resident(n, home_of(topology, n)) for n in topology.numbers()}
         self._processes: set[Process] = set()
         self._clock = Clock()
-        self._origin = 0
+        self._go = control.Go(0, 0)
         self._births: set[asyncio.Task[None]] = set()
 
     async def run(self) -> HostReport:
         """From the start of all nodes to the end of the experiment."""
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        terminated = self._stop_on_sigterm()
+        ended_by = self._stop_on_signals()
         work = asyncio.ensure_future(self._run())
         try:
             await asyncio.wait([work, self._failure], return_when=asyncio.FIRST_COMPLETED)
@@ -64,8 +64,8 @@ class Controller:
                 self._failure.result()
             work.result()
         except asyncio.CancelledError:
-            if terminated.is_set():
-                raise SystemExit(128 + signal.SIGTERM) from None
+            if ended_by:
+                raise SystemExit(128 + ended_by[0]) from None
             raise
         finally:
             work.cancel()
@@ -74,18 +74,20 @@ class Controller:
             await self._stop(HURRY_S_MAX)
         return self._report()
 
-    def _stop_on_sigterm(self) -> asyncio.Event:
-        """A SIGTERM ends the run as an interruption does."""
-        terminated, task = asyncio.Event(), asyncio.current_task()
+    def _stop_on_signals(self) -> list[int]:
+        """A SIGTERM or SIGHUP ends the run as an interruption does, and is listed; what nohup ignores stays ignored."""
+        ended_by, task = list[int](), asyncio.current_task()
         assert task is not None
 
-        def end() -> None:
-            terminated.set()
+        def end(number: int) -> None:
+            ended_by.append(number)
             task.cancel()
 
         if threading.current_thread() is threading.main_thread():
-            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, end)
-        return terminated
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                if signal.getsignal(number) != signal.SIG_IGN:
+                    asyncio.get_running_loop().add_signal_handler(number, end, number)
+        return ended_by
 
     async def _run(self) -> None:
         await self._bring_up()
@@ -120,11 +122,12 @@ class Controller:
             raise UnavailableError(f"the nodes are not up after {START_S_MAX:g} s; is the machine busy?") from None
         except ConnectionAbortedError as error:
             raise UnavailableError(f"{error} before it was up; was it killed?") from None
-        self._origin = time.time_ns() + HEAD_START_NS
-        self._clock.begin(self._origin)
-        self._site.network.begin(self._origin)
+        origin = time.monotonic_ns() + HEAD_START_NS
+        self._go = control.Go(origin, realtime_ahead())
+        self._clock.begin(origin, self._go.ahead)
+        self._site.network.begin(origin)
         for process in self._processes:
-            process.channel.say(control.Go(self._origin))
+            process.channel.say(self._go)
 
     async def _link(self) -> None:
         """Wait for everybody, and have everybody reach those before them."""
@@ -132,6 +135,7 @@ class Controller:
         addresses = {resident.number: await _told(resident.opened) for resident in residents}
         for resident in residents:
             earlier = {n: addresses[n] for n in fixed if n < resident.number} if resident.number in fixed else {}
+            resident.reaches = True
             self._say(resident, control.Connect(resident.number, earlier))
         for resident in residents:
             await _told(resident.linked)
@@ -150,6 +154,8 @@ class Controller:
         for resident in residents:
             resident.process = process
             resident.opened, resident.linked = loop.create_future(), loop.create_future()
+            resident.begun = loop.create_future()
+            resident.reaches = False
             self._site.network.moved(resident.number, resident.home)
         process.listening = asyncio.ensure_future(self._listen(process))
         process.listening.add_done_callback(self._checked)
@@ -163,18 +169,22 @@ class Controller:
         try:
             async with asyncio.timeout(START_S_MAX):
                 await _told(resident.opened)
-                self._say(resident, control.Connect(resident.number, self._reachable(resident)))
+                earlier = self._reachable(resident)
+                resident.reaches = True
+                self._say(resident, control.Connect(resident.number, earlier))
                 await _told(resident.linked)
+                process.channel.say(self._go)
+                await _told(resident.begun)
         except ConnectionAbortedError:
-            return  # it crashed again before it was up
-        process.channel.say(control.Go(self._origin))
+            return  # somebody killed it before it was up
 
     def _reachable(self, resident: Resident) -> dict[NodeNumber, object]:
+        """All that are up; of two that start at a time, one reaches the other."""
         fixed = self._plan.topology.fixed
         if resident.number not in fixed:
             return {}
         others = (self._residents[n] for n in fixed if n != resident.number)
-        return {o.number: o.opened.result() for o in others if o.up and o.opened is not None and o.opened.done()}
+        return {o.number: o.opened.result() for o in others if o.up and o.reaches and o.opened is not None}
 
     # --- what nodes say ----------------------------------------------------------------------------------------------
 
@@ -194,8 +204,10 @@ class Controller:
             _tell(self._residents[heard.node].opened, heard.address)
         elif isinstance(heard, control.Linked):
             _tell(self._residents[heard.node].linked, None)
+        elif isinstance(heard, control.Begun):
+            _tell(self._residents[heard.node].begun, None)
         elif isinstance(heard, control.Failed):
-            self._fail(_error(self._plan.topology.name(heard.node), heard))
+            self._fail(_error(" or ".join(map(self._plan.topology.name, heard.nodes)), heard))
         elif isinstance(heard, control.Ended):
             process.ended = True
             self._down(process)
@@ -230,7 +242,7 @@ class Controller:
                 resident.process = None
                 self._site.network.moved(resident.number, NOWHERE)
                 name = self._plan.topology.name(resident.number)
-                for awaited in (resident.opened, resident.linked):
+                for awaited in (resident.opened, resident.linked, resident.begun):
                     if awaited is not None and not awaited.done():
                         awaited.set_exception(ConnectionAbortedError(f"{name} died"))
                         awaited.exception()
@@ -238,24 +250,33 @@ class Controller:
     # --- what happens to nodes ---------------------------------------------------------------------------------------
 
     def _happen(self, at: int, happening: Happening) -> None:
+        """Let it happen to the node; to one that is just being born, as soon as it is there."""
         resident = self._residents[happening.node]
-        if isinstance(happening, CrashNode):
-            took_effect = self._crash(resident)
+        if resident.meanwhile is not None:
+            resident.meanwhile.append((at, happening))
         elif isinstance(happening, RestartNode):
-            took_effect = self._restart(resident, happening.storage)
-        elif isinstance(happening, MoveNode):
-            took_effect = self._move(resident, happening.station)
-        elif isinstance(happening, TakeAway):
-            resident.before = resident.home if resident.home != NOWHERE else resident.before
-            took_effect = self._move(resident, NOWHERE)
-        elif isinstance(happening, BringBack):
-            took_effect = resident.home == NOWHERE and self._move(resident, resident.before)
+            self._count(happening, self._restart(resident, happening.storage))
         else:
-            assert isinstance(happening, AskNode)
-            took_effect = resident.up
-            self._say(resident, control.Ask(at))
+            self._count(happening, self._happened(at, happening, resident))
+
+    def _count(self, happening: Happening, took_effect: bool) -> None:
         if happening.fault:
             self._effects[happening.fault] += took_effect
+
+    def _happened(self, at: int, happening: Happening, resident: Resident) -> bool:
+        """Whether it took effect."""
+        if isinstance(happening, CrashNode):
+            return self._crash(resident)
+        if isinstance(happening, MoveNode):
+            return self._move(resident, happening.station)
+        if isinstance(happening, TakeAway):
+            resident.before = resident.home if resident.home != NOWHERE else resident.before
+            return self._move(resident, NOWHERE)
+        if isinstance(happening, BringBack):
+            return resident.home == NOWHERE and self._move(resident, resident.before)
+        assert isinstance(happening, AskNode)
+        self._say(resident, control.Ask(at))
+        return resident.up
 
     def _crash(self, resident: Resident) -> bool:
         process = resident.process
@@ -269,11 +290,19 @@ class Controller:
     def _restart(self, resident: Resident, kept: bool) -> bool:
         if resident.up:
             return False
-        birth = asyncio.ensure_future(self._bring_back(resident, kept))
+        resident.meanwhile = []
+        birth = asyncio.ensure_future(self._reborn(resident, kept))
         self._births.add(birth)
         birth.add_done_callback(self._births.discard)
         birth.add_done_callback(self._checked)
         return True
+
+    async def _reborn(self, resident: Resident, kept: bool) -> None:
+        """Start the node again, and then let happen to it what should have happened meanwhile."""
+        await self._bring_back(resident, kept)
+        meanwhile, resident.meanwhile = resident.meanwhile or [], None
+        for at, happening in meanwhile:
+            self._happen(at, happening)
 
     def _checked(self, task: asyncio.Task[None]) -> None:
         """An error in a task that nobody waits for ends the run."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import stat
 import tempfile
 import time
 from collections.abc import Iterator
@@ -52,7 +53,11 @@ def leftovers() -> list[Path]:
 
 def _ours() -> Iterator[Path]:
     for directory in sorted(Path(tempfile.gettempdir()).glob(f"{PREFIX}*")):
-        if directory.is_dir() and not directory.is_symlink() and directory.stat().st_uid == os.geteuid():
+        try:
+            found = directory.lstat()
+        except FileNotFoundError:
+            continue  # its run has just removed it
+        if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid():
             yield directory
 
 

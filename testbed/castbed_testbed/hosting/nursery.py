@@ -14,12 +14,13 @@ import signal
 import socket
 import traceback
 import warnings
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import NoReturn
 
 import msgspec
 
+from castbed.errors import UnavailableError
 from castbed_testbed.hosting.process import Birth, Site, live
 
 REQUEST_BYTES = 1 << 20
@@ -55,19 +56,20 @@ class Nursery:
     def bear(self, births: list[Birth]) -> tuple[int, socket.socket]:
         """Start a process for these nodes; returns its number and our end of the conversation with it."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        with theirs:
+        with theirs, _alive():
             socket.send_fds(self._line, [_encode(_Bear(births))], [theirs.fileno()])
             return self._answer(), ours
 
     def kill(self, process: int) -> None:
         """Kill it with SIGKILL; returns when it is gone."""
-        self._line.send(_encode(_Kill(process)))
-        self._answer()
+        with _alive():
+            self._line.send(_encode(_Kill(process)))
+            self._answer()
 
     def _answer(self) -> int:
         answer = self._line.recv(REQUEST_BYTES)
         if not answer:
-            raise RuntimeError("the process that starts nodes is gone")
+            raise ConnectionResetError
         return int(answer)
 
     def close(self) -> None:
@@ -75,6 +77,15 @@ class Nursery:
         self._line.close()
         with suppress(ChildProcessError):
             os.waitpid(self._process, 0)
+
+
+@contextmanager
+def _alive() -> Iterator[None]:
+    try:
+        yield
+    except OSError:
+        words = "the process that starts nodes died: it was killed, or says above what went wrong"
+        raise UnavailableError(words) from None
 
 
 class _Nurse:
@@ -86,8 +97,8 @@ class _Nurse:
         self._children: set[int] = set()
 
     def serve(self) -> None:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)  # the controller decides when the run ends
         gc.freeze()  # what is here now is shared with every node and needs no looking at
         try:
             while self._served():

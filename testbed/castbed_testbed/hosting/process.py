@@ -4,31 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import gc
 import os
 import signal
 import socket
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from castbed.errors import CastbedError
+from castbed.errors import CastbedError, UnavailableError
+from castbed.handshake import NODE, HandshakeError
 from castbed.links import Cell, Links, Network
 from castbed.values import NodeNumber
 from castbed_testbed.hosting import control
 from castbed_testbed.hosting.capturing import LiveCapture, capture_path
 from castbed_testbed.hosting.clock import Clock
 from castbed_testbed.hosting.control import Channel, Counts
-from castbed_testbed.hosting.handshake import NODE, HandshakeError
 from castbed_testbed.hosting.life import Life
 from castbed_testbed.hosting.storage import Storage
 from castbed_testbed.plan import Plan
 from castbed_testbed.schedule import AskNode
 
 COUNT_EVERY_S = 0.25
+GARBAGE_AFTER = (20_000, 20, 20)  # objects; what protocols keep is none, and to look at it every 700 costs a third
 _PR_SET_PDEATHSIG = 1
 
 
@@ -42,16 +44,12 @@ class Birth(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Site(msgspec.Struct, frozen=True):
-    """What the processes of a run share: the plan, its network, and the folders for captures and for storage.
-
-    The processes of nodes in `awake` never sleep.
-    """
+    """What the processes of a run share: the plan, its network, and the folders for captures and for storage."""
 
     plan: Plan
     network: Network
     captures: Path | None
     storage: Path
-    awake: frozenset[NodeNumber] = frozenset()
 
     def stored(self, node: NodeNumber) -> Path:
         return self.storage / f"{node}.kept"
@@ -119,8 +117,6 @@ class NodeProcess:
 
     async def run(self, channel: Channel) -> None:
         loop = asyncio.get_running_loop()
-        if any(birth.node in self._site.awake for birth in self._births):
-            _stay_awake(loop)
         loop.set_exception_handler(self._raised)
         conversation = asyncio.ensure_future(self._converse(channel))
         loop.add_signal_handler(signal.SIGTERM, conversation.cancel)
@@ -152,10 +148,10 @@ class NodeProcess:
 
     async def _do(self, heard: control.Message, channel: Channel) -> None:
         if isinstance(heard, control.Connect):
-            await self._tenants[heard.node].links.connect(heard.addresses)
+            await self._connect(self._tenants[heard.node], heard.addresses)
             channel.say(control.Linked(heard.node))
         elif isinstance(heard, control.Go):
-            await self._go(heard.origin)
+            await self._go(heard, channel)
         elif isinstance(heard, control.Move):
             cell = heard.cell
             self._tenants[heard.node].let(lambda life: life.move(cell))
@@ -165,11 +161,22 @@ class NodeProcess:
             command = happening.command
             self._tenants[happening.node].let(lambda life: life.ask(command))
 
-    async def _go(self, origin: int) -> None:
-        self._clock.begin(origin)
+    async def _connect(self, tenant: Tenant, addresses: Mapping[NodeNumber, Any]) -> None:
+        """Whom a node cannot reach when it starts again may have died meanwhile; at first, everybody is there."""
+        unreached = await tenant.links.connect(addresses)
+        if unreached and tenant.birth.life == 0:
+            name = self._site.plan.topology.name
+            words = ", ".join(f"{name(node)} ({reason})" for node, reason in unreached.items())
+            raise UnavailableError(f"{name(tenant.birth.node)} cannot reach over a wire: {words}")
+        if unreached:
+            tenant.links.counters["unreached"] += len(unreached)
+
+    async def _go(self, go: control.Go, channel: Channel) -> None:
+        self._clock.begin(go.origin, go.ahead)
         await asyncio.sleep(max(0, -self._clock.now()) / 1e9)
-        for tenant in self._tenants.values():
+        for node, tenant in self._tenants.items():
             tenant.start()
+            channel.say(control.Begun(node))
 
     async def _count(self, channel: Channel) -> None:
         while True:
@@ -192,18 +199,27 @@ class NodeProcess:
     def _say_failed(self, channel: Channel, error: BaseException) -> None:
         ours = isinstance(error, CastbedError)
         words = str(error) if ours else "".join(traceback.format_exception(error))
-        channel.say(control.Failed(self._births[0].node, type(error).__name__ if ours else "", words))
+        at_fault = culprit(error)
+        nodes = [birth.node for birth in self._births] if at_fault is None else [at_fault]
+        channel.say(control.Failed(nodes, type(error).__name__ if ours else "", words))
 
 
-def _stay_awake(loop: asyncio.AbstractEventLoop) -> None:
-    """As long as something is to be done at once, an event loop asks the kernel what came and does not wait for it."""
-    loop.call_soon(_stay_awake, loop)
+def culprit(error: BaseException) -> NodeNumber | None:
+    """The node in whose life the error was raised: that of the innermost `Life` that was at work."""
+    found = None
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        life = frame.f_locals.get("self")
+        if isinstance(life, Life):
+            found = life.me
+    return found
 
 
 def live(site: Site, births: list[Birth], stream: socket.socket) -> None:
     """What a process does that was forked for these nodes; it never outlives the one that forked it."""
     die_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    gc.set_threshold(*GARBAGE_AFTER)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_live(site, births, stream))
 

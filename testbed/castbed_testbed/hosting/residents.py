@@ -12,11 +12,11 @@ from castbed.topology import Topology
 from castbed.values import NodeNumber
 from castbed_testbed.hosting.control import Channel
 from castbed_testbed.plan import Plan
-from castbed_testbed.schedule import CrashNode
+from castbed_testbed.schedule import CrashNode, Happening
 
 ALONE_MAX = 16  # nodes that have a process each; of more, the kernel would switch between processes most of the time
 SHARED_PROCESSES_MIN = 2
-TOGETHER, AWAKE = "transport.options.together", "transport.options.awake"
+TOGETHER = "transport.options.together"
 
 
 class Resident:
@@ -30,6 +30,11 @@ class Resident:
         self.process: Process | None = None
         self.opened: asyncio.Future[object] | None = None
         self.linked: asyncio.Future[None] | None = None
+        self.begun: asyncio.Future[None] | None = None
+        self.reaches = False
+        """Whether it was told whom to connect to; who is told later connects to it."""
+        self.meanwhile: list[tuple[int, Happening]] | None = None
+        """While it is being born again: what happens to it, which waits until it is there."""
 
     @property
     def up(self) -> bool:
@@ -71,15 +76,6 @@ def households(plan: Plan) -> list[list[NodeNumber]]:
     shares = getattr(options, "processes", None) or processes_for(len(calm))
     shared = (calm[at::shares] for at in range(min(shares, len(calm))))
     return [*([number] for number in sorted(crash)), *together, *shared]
-
-
-def never_sleep(plan: Plan) -> frozenset[NodeNumber]:
-    """The nodes whose processes stay awake; a mistake in the options is named."""
-    topology, names = plan.topology, getattr(plan.transport_options, "awake", ())
-    for name in names:
-        if not topology.has(name):
-            raise ConfigurationError(AWAKE, f"there is no node {name!r}")
-    return frozenset(map(topology.number, names))
 
 
 def _named_together(

@@ -8,12 +8,14 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from castbed.links import Network, RunSetting
+from castbed.authentication import derived_key
+from castbed.handshake import CHALLENGE_BYTES, Handshake
+from castbed.links import Network, Prover, RunSetting
 from castbed_testbed.hosting.controller import Controller
 from castbed_testbed.hosting.leftovers import RunDirectory, remove_leftovers
 from castbed_testbed.hosting.nursery import Nursery
 from castbed_testbed.hosting.process import Site
-from castbed_testbed.hosting.residents import never_sleep
+from castbed_testbed.hosting.wakefulness import cores_awake
 from castbed_testbed.plan import Plan
 from castbed_testbed.report import HostReport
 
@@ -22,15 +24,16 @@ TOKEN_BYTES = 8
 
 def run(plan: Plan, captures: Path | None, progress: Callable[[int], None] | None = None) -> HostReport:
     """Carry the plan out in real time; whatever happens, every process and everything else it made is gone after."""
-    network, awake = _network(plan, captures is not None), never_sleep(plan)
+    network = _network(plan, captures is not None)
     remove_leftovers()
     directory = RunDirectory()
-    site = Site(plan, network, captures, directory.path, awake)
+    site = Site(plan, network, captures, directory.path)
     try:
         network.open()
         nursery = Nursery(site)
         try:
-            return asyncio.run(Controller(site, nursery, progress).run())
+            with cores_awake(getattr(plan.transport_options, "awake", False)):
+                return asyncio.run(Controller(site, nursery, progress).run())
         finally:
             nursery.close()
     finally:
@@ -42,6 +45,16 @@ def _network(plan: Plan, captured: bool) -> Network:
     module, _, name = plan.transport.network.partition(":")
     make = getattr(importlib.import_module(module), name)
     token, blocks = os.urandom(TOKEN_BYTES), plan.schedule.blocks
-    setting = RunSetting(token, plan.topology, plan.transport_options, captured, plan.experiment, blocks)
+    prover = _prover(plan.secret.key, token) if plan.secret is not None else None
+    setting = RunSetting(token, plan.topology, plan.transport_options, captured, plan.experiment, blocks, prover)
     network: Network = make(setting)
     return network
+
+
+def _prover(key: bytes, token: bytes) -> Prover:
+    """Handshakes with a key of this run, which takes its random from the system."""
+
+    def begin(role: bytes, about: bytes) -> Handshake:
+        return Handshake(role, derived_key(key, b"wires", token, about), os.urandom(CHALLENGE_BYTES))
+
+    return begin

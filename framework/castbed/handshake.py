@@ -1,4 +1,4 @@
-"""How the two ends of a control connection prove to each other that they have the key, without ever sending it.
+"""How the two ends of a connection prove to each other that they have the key, without ever sending it.
 
 Each end says a random challenge; each answers with a code over both challenges and its own role, so that nothing said
 in another conversation, and nothing that the other end said, is a right answer. From then on every message carries a
@@ -19,6 +19,8 @@ from castbed.authentication import CODE_BYTES, derived_key
 from castbed.errors import CastbedError, ContractError
 
 CONTROLLER, NODE = b"controller", b"node"
+CALLER, CALLED = b"caller", b"called"
+_OTHER = {CONTROLLER: NODE, NODE: CONTROLLER, CALLER: CALLED, CALLED: CALLER}
 CHALLENGE_BYTES = 32
 PROOF_BYTES = 32
 _START = b"castbed-hello-1\n"
@@ -34,7 +36,7 @@ class Handshake:
     """One end of the proof. `challenge` has to be random: hosts take it from the operating system."""
 
     def __init__(self, role: bytes, key: bytes, challenge: bytes) -> None:
-        if role not in (CONTROLLER, NODE) or len(challenge) != CHALLENGE_BYTES:
+        if role not in _OTHER or len(challenge) != CHALLENGE_BYTES:
             raise ContractError(f"a handshake has a role and a challenge of {CHALLENGE_BYTES} bytes")
         self._role, self._key, self._challenge = role, key, challenge
         self._theirs: bytes | None = None
@@ -56,7 +58,7 @@ class Handshake:
 
     def check(self, proof: bytes) -> None:
         """Believe the other end, or raise HandshakeError."""
-        if not compare_digest(proof, self._code(NODE if self._role == CONTROLLER else CONTROLLER)):
+        if not compare_digest(proof, self._code(_OTHER[self._role])):
             raise HandshakeError("the other end does not have the key of this experiment")
         self._proved = True
 
@@ -64,13 +66,12 @@ class Handshake:
         """What protects the conversation from now on."""
         if not self._proved:
             raise ContractError("no session before the other end has proved that it has the key")
-        other = NODE if self._role == CONTROLLER else CONTROLLER
-        return Session(self._code(b"from " + self._role), self._code(b"from " + other))
+        return Session(self._code(b"from " + self._role), self._code(b"from " + _OTHER[self._role]))
 
     def _code(self, purpose: bytes) -> bytes:
         if self._theirs is None:
             raise ContractError("the other end has not said its hello yet")
-        ours_first = self._role == CONTROLLER
+        ours_first = self._role in (CONTROLLER, CALLER)
         challenges = (self._challenge, self._theirs) if ours_first else (self._theirs, self._challenge)
         return derived_key(self._key, b"handshake", purpose, *challenges)
 

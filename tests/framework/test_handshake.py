@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from castbed import ContractError
-from castbed_testbed.hosting.handshake import (
+from castbed.handshake import (
     CHALLENGE_BYTES,
     CONTROLLER,
     NODE,
