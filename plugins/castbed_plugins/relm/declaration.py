@@ -9,6 +9,7 @@ from castbed_plugins.relm.coordinator import Coordinator
 from castbed_plugins.relm.host import Host
 from castbed_plugins.relm.options import Options
 from castbed_plugins.relm.packets import PACKETS
+from castbed_plugins.relm.repaired import RepairedCoordinator
 from castbed_plugins.relm.station import Station
 
 NEEDS = frozenset(
@@ -36,6 +37,12 @@ PUBLISHED = Variant(
     GUARANTEES,
     "RelM as the EOMP paper describes it, completed by readings: not the original",
 )
+REPAIRED = Variant(
+    {**PUBLISHED.roles, "coordinator": RepairedCoordinator},
+    NEEDS,
+    GUARANTEES,
+    "The same, and a new supervisor sends a host what it has and the host lacks",
+)
 PROTOCOL = Protocol(
     name="relm",
     summary="Reliable multicast to mobile hosts under supervisors: unicast per host, acks, forwarding at handoff",
@@ -53,5 +60,5 @@ PROTOCOL = Protocol(
         "workload": {"kind": "steady", "rate": 10, "senders": ["C1", "C2", "C3"]},
         "mobility": {"dwell": {"kind": "exponential", "mean": "300ms"}},
     },
-    variants={"published": PUBLISHED},
+    variants={"repaired": REPAIRED, "published": PUBLISHED},
 )

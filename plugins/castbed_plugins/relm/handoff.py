@@ -125,14 +125,19 @@ class Handoffs(Supervisor):
             return
         expect(sender in self.stations or sender in self.others, "an answer from somebody who was not asked")
         if packet.stale:
-            self.give_up(arrival)
+            self.give_up(arrival, sender)
             return
         if sender in self.others:
             self.send(sender, Moved(packet.host, packet.move, tuple(arrival.taken)))
         self.arrive(arrival)
 
     def arrive(self, arrival: Arrival) -> None:
-        """Handoff step 4: `location` and `members`, and then whatever had to wait."""
+        """Handoff step 4, and then whatever had to wait."""
+        self.move_in(arrival)
+        self.go_on(arrival)
+
+    def move_in(self, arrival: Arrival) -> None:
+        """Handoff step 4: `location` and `members`."""
         hello = arrival.hello
         del self.arrivals[hello.host]
         self.departed.pop(hello.host, None)
@@ -143,15 +148,18 @@ class Handoffs(Supervisor):
             self.members.setdefault(group, set()).add(hello.host)
             newest = self.requests.get((hello.host, group), 0)
             self.requests[hello.host, group] = max(request, newest)
+
+    def give_up(self, arrival: Arrival, later: NodeNumber) -> None:
+        """The host has gone on before it was here, as `later` says, who has heard of a later move."""
+        self.turn_away(arrival, later)
         self.go_on(arrival)
 
-    def give_up(self, arrival: Arrival) -> None:
-        """The host has gone on before it was here; what its station took in for it meanwhile is sent after it."""
+    def turn_away(self, arrival: Arrival, later: NodeNumber) -> None:  # noqa: ARG002 (for subclasses)
+        """What the station took in for the host meanwhile is sent after it."""
         host, move = arrival.hello.host, arrival.hello.move
         del self.arrivals[host]
         if host in self.departed:
             self.send(arrival.station, Pull(host, move, self.departed[host], arrival.hello.last))
-        self.go_on(arrival)
 
     def go_on(self, arrival: Arrival) -> None:
         """What concerns later moves, in their order."""

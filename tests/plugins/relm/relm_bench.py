@@ -14,15 +14,20 @@ from castbed_plugins.relm.packets import Key
 MILLISECOND = 10**6
 SECOND = 10**9
 VIOLATIONS = {check.name: check.violations for check in CHECKS}
+VARIANTS = ("published", "repaired")
 TWO_DOMAINS = {"SH1": ("M1",), "SH2": ("M2",)}
+THREE_DOMAINS = {"SH1": ("M1",), "SH2": ("M2",), "SH3": ("M3",)}
 
 
 def relm_bench(
-    domains: dict[str, tuple[str, ...]] = TWO_DOMAINS, hosts: dict[str, str] | None = None, **options: Any
+    domains: dict[str, tuple[str, ...]] = TWO_DOMAINS,
+    hosts: dict[str, str] | None = None,
+    variant: str = "published",
+    **options: Any,
 ) -> Bench:
     """By default the network of the vectors: two supervisors with one station each, a in M1, c in M2."""
     topology = shapes.three_tier(domains, hosts or {"a": "M1", "c": "M2"}, "Q")
-    return Bench(relm.PROTOCOL, topology, options=relm.Options(**options))
+    return Bench(relm.PROTOCOL, topology, variant, options=relm.Options(**options))
 
 
 def line(bench: Bench, copy: Copy) -> str:

@@ -12,7 +12,9 @@ from castbed_testbed.experiment import load
 MOVES_EVERY = "150ms"
 
 
-def trial(seed: int, supervisors: int, wire_ms: int = 0, members_change: bool = False) -> Trial:
+def trial(
+    seed: int, supervisors: int, wire_ms: int = 0, members_change: bool = False, variant: str = "published"
+) -> Trial:
     """One run; wires take 1 ms, or anything from 0 to `wire_ms`."""
     random = Random(seed)
     hosts = random.randint(2, 5)
@@ -26,7 +28,7 @@ def trial(seed: int, supervisors: int, wire_ms: int = 0, members_change: bool = 
         load(
             {
                 "name": "relm-trial",
-                "protocol": {"name": "relm"},
+                "protocol": {"name": "relm", "variant": variant},
                 "transport": {"name": "sim", "options": {"decode": True}},
                 "seed": seed,
                 "duration": "3s",

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from relm_bench import SECOND, broken, leftovers, move, number, play, relm_bench
+import pytest
+from relm_bench import SECOND, VARIANTS, broken, leftovers, move, number, play, relm_bench
 
 from castbed.testing import Bench
 from castbed_plugins.relm import Join, Leave
 from castbed_plugins.relm.packets import JoinAck, JoinRequest, LeaveAck, LeaveRequest
 
+pytestmark = pytest.mark.parametrize("variant", VARIANTS)
 
-def test_a_host_that_joined_starts_with_the_next_message_of_its_supervisor() -> None:
+
+def test_a_host_that_joined_starts_with_the_next_message_of_its_supervisor(variant: str) -> None:
     """JOIN: what came before is not delivered, and does not count as a gap."""
-    bench = relm_bench()
+    bench = relm_bench(variant=variant)
     bench.submit("SH1", group=2)
     play(bench)
     bench.ask("c", Join("2"))
@@ -22,9 +25,9 @@ def test_a_host_that_joined_starts_with_the_next_message_of_its_supervisor() -> 
     assert broken(bench) == {}
 
 
-def test_a_host_that_left_delivers_nothing_more_and_nothing_waits_for_it() -> None:
+def test_a_host_that_left_delivers_nothing_more_and_nothing_waits_for_it(variant: str) -> None:
     """LEAVE: out of the members and of all pending sets; copies on their way are acknowledged and dropped."""
-    bench = relm_bench()
+    bench = relm_bench(variant=variant)
     bench.submit("SH1")
     bench.settle(lambda copy: copy.to != "c")
     bench.ask("c", Leave("1"))
@@ -37,9 +40,9 @@ def test_a_host_that_left_delivers_nothing_more_and_nothing_waits_for_it() -> No
     assert broken(bench) == {}
 
 
-def test_leaving_releases_what_was_pending() -> None:
+def test_leaving_releases_what_was_pending(variant: str) -> None:
     """LEAVE, before the host has seen the message at all."""
-    bench = relm_bench()
+    bench = relm_bench(variant=variant)
     bench.submit("SH1")
     bench.settle(lambda copy: copy.to != "c")
     bench.lose(lambda copy: copy.to == "c")
@@ -49,8 +52,8 @@ def test_leaving_releases_what_was_pending() -> None:
     assert bench.machines["SH1"].awaiting == {}
 
 
-def test_a_lost_request_or_answer_is_repeated() -> None:
-    bench = relm_bench()
+def test_a_lost_request_or_answer_is_repeated(variant: str) -> None:
+    bench = relm_bench(variant=variant)
     bench.ask("c", Join("2"))
     assert bench.lose(lambda copy: isinstance(copy.packet, JoinRequest)) == 1
     bench.expire("c", 2)
@@ -66,9 +69,9 @@ def test_a_lost_request_or_answer_is_repeated() -> None:
     assert bench.timers == {}
 
 
-def test_a_join_overtakes_the_leave_before_it() -> None:
+def test_a_join_overtakes_the_leave_before_it(variant: str) -> None:
     """Reading: requests are numbered, and a late one is ignored."""
-    bench = relm_bench()
+    bench = relm_bench(variant=variant)
     bench.ask("c", Leave("1"))
     late = bench.copies(LeaveRequest)
     bench.ask("c", Join("1"))
@@ -80,9 +83,9 @@ def test_a_join_overtakes_the_leave_before_it() -> None:
     assert bench.delivered("c") == ["SH1.1"]
 
 
-def test_a_host_keeps_its_groups_when_it_moves() -> None:
+def test_a_host_keeps_its_groups_when_it_moves(variant: str) -> None:
     """Reading: HELLO carries them."""
-    bench = relm_bench()
+    bench = relm_bench(variant=variant)
     bench.ask("c", Join("2"))
     bench.ask("c", Leave("1"))
     play(bench)
@@ -95,8 +98,8 @@ def test_a_host_keeps_its_groups_when_it_moves() -> None:
     assert not bench.machines["SH2"].members[2]
 
 
-def test_a_host_that_moves_while_it_joins_is_a_member_where_it_comes_to() -> None:
-    bench = relm_bench()
+def test_a_host_that_moves_while_it_joins_is_a_member_where_it_comes_to(variant: str) -> None:
+    bench = relm_bench(variant=variant)
     bench.ask("c", Join("2"))
     bench.settle(lambda copy: copy.to != "c")
     move(bench, "c", "M1")
@@ -118,8 +121,8 @@ def held_then_left(bench: Bench) -> None:
     bench.settle()
 
 
-def test_what_waited_when_a_host_left_is_not_owed_to_it_when_it_is_back() -> None:
-    bench = relm_bench()
+def test_what_waited_when_a_host_left_is_not_owed_to_it_when_it_is_back(variant: str) -> None:
+    bench = relm_bench(variant=variant)
     held_then_left(bench)
     bench.ask("c", Join("1"))
     bench.run(SECOND)
@@ -130,7 +133,7 @@ def test_what_waited_when_a_host_left_is_not_owed_to_it_when_it_is_back() -> Non
     assert leftovers(bench) == {}
 
 
-def test_joining_twice_and_leaving_what_one_is_not_in_change_nothing() -> None:
-    bench = relm_bench()
+def test_joining_twice_and_leaving_what_one_is_not_in_change_nothing(variant: str) -> None:
+    bench = relm_bench(variant=variant)
     assert list(bench.ask("c", Join("1"))) == []
     assert list(bench.ask("c", Leave("2"))) == []

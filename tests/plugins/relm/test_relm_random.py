@@ -1,4 +1,8 @@
-"""M1 to M3 under everything that RelM does not need to be spared, with up to two supervisors or with even wires."""
+"""M1 to M3 under everything that RelM does not need to be spared.
+
+`published` in runs with up to two supervisors or with even wires, and in any schedule with one; `repaired` with three
+on uneven wires.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from relm_bench import MILLISECOND, SECOND, broken, is_on_air, leftovers, relm_bench
+from relm_bench import MILLISECOND, SECOND, VARIANTS, broken, is_on_air, leftovers, relm_bench
 from relm_trials import trial
 
 from castbed import ConfigurationError, load_registry
@@ -25,7 +29,13 @@ SETTINGS = {
     "three supervisors, even wires": {"supervisors": 3},
     "one supervisor, joins and leaves": {"supervisors": 1, "wire_ms": 60, "members_change": True},
     "two supervisors, joins and leaves": {"supervisors": 2, "wire_ms": 60, "members_change": True},
+    "repaired": {"supervisors": 3, "wire_ms": 60, "variant": "repaired"},
+    "repaired, joins and leaves": {"supervisors": 3, "wire_ms": 60, "members_change": True, "variant": "repaired"},
 }
+Wire = tuple[str, str]
+HOSTS = {"a": "M1", "b": "M2", "c": "M2"}
+ONE = {"SH1": STATIONS}
+THREE = {"SH1": ("M1", "M4"), "SH2": ("M2",), "SH3": ("M3",)}
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
@@ -43,10 +53,11 @@ def test_hosts_that_move_get_everything_once_and_in_order_in_many_runs(setting: 
         assert (seed, trial(seed, **SETTINGS[setting]).failure) == (seed, "")
 
 
+@pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_no_malformed_frame_disturbs_a_machine(seed: int) -> None:
+def test_no_malformed_frame_disturbs_a_machine(seed: int, variant: str) -> None:
     """The conformance kit asks this only of what it does not refute."""
-    loaded = trial(seed, supervisors=2, wire_ms=60, members_change=True).loaded
+    loaded = trial(seed, supervisors=2, wire_ms=60, members_change=True, variant=variant).loaded
     assert disturbed(load_registry(), loaded) == []
 
 
@@ -57,22 +68,36 @@ def test_the_same_seed_gives_the_same_run() -> None:
 
 @settings(max_examples=120, deadline=None)
 @given(data=st.data())
-def test_whatever_the_order_of_arrivals_two_supervisors_lose_nothing(data: Any) -> None:
+def test_whatever_the_order_of_arrivals_one_supervisor_loses_nothing(data: Any) -> None:
     """M1 to M3 on the bench: wires are FIFO, the air loses and reorders, hosts move, join and leave at any moment."""
-    bench = relm_bench({"SH1": ("M1", "M3"), "SH2": ("M2", "M4")}, {"a": "M1", "b": "M2", "c": "M2"})
+    _holds_whatever_happens(relm_bench(ONE, HOSTS), data)
+
+
+@settings(max_examples=120, deadline=None)
+@given(data=st.data())
+def test_whatever_the_order_of_arrivals_repaired_supervisors_lose_nothing(data: Any) -> None:
+    """M1 to M3 on the bench, the same with three supervisors, one wire between which is slower than all else."""
+    slow = data.draw(st.sampled_from([(one, other) for one in THREE for other in THREE if one != other]))
+    _holds_whatever_happens(relm_bench(THREE, HOSTS, "repaired"), data, slow)
+
+
+def _holds_whatever_happens(bench: Bench, data: Any, slow: Wire | None = None) -> None:
     for _ in range(data.draw(st.integers(1, 80), label="steps")):
-        _do_anything(bench, data)
+        _do_anything(bench, data, slow)
     bench.run(5 * SECOND)
     assert broken(bench) == {}
     assert leftovers(bench) == {}
     assert bench.timers == {}
 
 
-def _do_anything(bench: Bench, data: Any) -> None:
-    what = data.draw(st.sampled_from(("submit", "move", "group", "timer", *["arrive"] * 8)))
+def _do_anything(bench: Bench, data: Any, slow: Wire | None) -> None:
+    whats = ("submit", "move", "group", "timer", *["arrive"] * 8)
+    what = data.draw(st.sampled_from(whats if slow is None else ("settle", *whats)))
     host = data.draw(st.sampled_from(("a", "b", "c")))
     if what == "submit":
-        bench.submit(data.draw(st.sampled_from(("SH1", "SH2"))))
+        bench.submit(data.draw(st.sampled_from([name for name in bench.machines if name.startswith("SH")])))
+    elif what == "settle":
+        bench.settle(lambda copy: (copy.sender, copy.to) != slow)
     elif what == "move":
         bench.lose(lambda copy: copy.to == host and is_on_air(bench, copy))
         bench.move(host, data.draw(st.sampled_from(STATIONS)))
@@ -113,7 +138,8 @@ def test_what_takes_a_need_away_is_refused(key: str, change: dict[str, Any]) -> 
         make_plan(load(data).experiment, load_registry())
 
 
-def test_every_wire_and_air_need_is_declared() -> None:
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_wire_and_air_need_is_declared(variant: str) -> None:
     """Section 1: reliable FIFO wires, a lossy air, no crashes (M6), no absences (M5)."""
-    needs = PROTOCOL.variants["published"].needs
+    needs = PROTOCOL.variants[variant].needs
     assert needs == {"air", "wire", "reliable_wire", "fifo_wire", "no_crash", "no_absence"}

@@ -1,16 +1,19 @@
-"""The minimal test vectors RV1 to RV5 of the spec (section 8), as transcripts."""
+"""The minimal test vectors RV1 to RV5 of the spec (section 8), as transcripts: the same for both variants."""
 
 from __future__ import annotations
 
-from relm_bench import broken, expire, leftovers, line, move, play, relm_bench
+import pytest
+from relm_bench import VARIANTS, broken, expire, leftovers, line, move, play, relm_bench
 
 from castbed.testing import Bench
 from castbed_plugins.relm.packets import Ack, Data
 
+pytestmark = pytest.mark.parametrize("variant", VARIANTS)
 
-def test_rv1_a_message_goes_to_both_domains_and_is_released() -> None:
+
+def test_rv1_a_message_goes_to_both_domains_and_is_released(variant: str) -> None:
     """RV1; Source-1, SH-1, MSS-1, MH-1, SH-2, Source-2, SH-3 in a row."""
-    bench = relm_bench()
+    bench = relm_bench(variant=variant)
     bench.submit("SH1", b"hello")
     assert play(bench) == [
         "SH1>SH2 Data 1",
@@ -30,9 +33,9 @@ def test_rv1_a_message_goes_to_both_domains_and_is_released() -> None:
     assert broken(bench) == {}
 
 
-def test_rv2_a_lost_message_is_sent_again() -> None:
+def test_rv2_a_lost_message_is_sent_again(variant: str) -> None:
     """RV2: radio loss at c, then T_ARQ."""
-    bench = relm_bench()
+    bench = relm_bench(variant=variant)
     bench.submit("SH1")
     bench.settle(lambda copy: copy.to != "c")
     assert bench.lose() == 1
@@ -43,9 +46,9 @@ def test_rv2_a_lost_message_is_sent_again() -> None:
     assert leftovers(bench) == {}
 
 
-def test_rv3_a_lost_acknowledgement_costs_a_second_copy_but_no_second_delivery() -> None:
+def test_rv3_a_lost_acknowledgement_costs_a_second_copy_but_no_second_delivery(variant: str) -> None:
     """RV3: the host drops the second copy and acknowledges again."""
-    bench = relm_bench()
+    bench = relm_bench(variant=variant)
     bench.submit("SH1")
     bench.settle(lambda copy: not (isinstance(copy.packet, Ack) and copy.sender == "c"))
     assert bench.lose() == 1
@@ -56,9 +59,9 @@ def test_rv3_a_lost_acknowledgement_costs_a_second_copy_but_no_second_delivery()
     assert broken(bench) == {}
 
 
-def two_undelivered_at_m2() -> Bench:
+def two_undelivered_at_m2(variant: str) -> Bench:
     """SH1 sent two messages, of which c has received none."""
-    bench = relm_bench()
+    bench = relm_bench(variant=variant)
     bench.submit("SH1")
     bench.submit("SH1")
     bench.settle(lambda copy: copy.to != "c")
@@ -66,9 +69,9 @@ def two_undelivered_at_m2() -> Bench:
     return bench
 
 
-def test_rv4_undelivered_messages_follow_the_host_in_order() -> None:
+def test_rv4_undelivered_messages_follow_the_host_in_order(variant: str) -> None:
     """RV4; handoff steps 1 to 6."""
-    bench = two_undelivered_at_m2()
+    bench = two_undelivered_at_m2(variant)
     move(bench, "c", "M1")
     assert play(bench) == [
         "c>~M1 Hello",
@@ -102,9 +105,9 @@ def test_rv4_undelivered_messages_follow_the_host_in_order() -> None:
     assert broken(bench) == {}
 
 
-def test_rv4_what_was_handed_in_is_kept_over_a_discard() -> None:
+def test_rv4_what_was_handed_in_is_kept_over_a_discard(variant: str) -> None:
     """RV4: DISCARD drops the buffer, `handed_in` stays until the host acknowledges (section 3)."""
-    bench = two_undelivered_at_m2()
+    bench = two_undelivered_at_m2(variant)
     move(bench, "c", "M1")
     bench.settle(lambda copy: not isinstance(copy.packet, Data))
     assert leftovers(bench) == {"handed_in": 2, "queue": 2}
@@ -112,9 +115,9 @@ def test_rv4_what_was_handed_in_is_kept_over_a_discard() -> None:
     assert leftovers(bench) == {}
 
 
-def test_rv5_a_host_that_misses_nothing_costs_no_forward() -> None:
+def test_rv5_a_host_that_misses_nothing_costs_no_forward(variant: str) -> None:
     """RV5: the answer to the pull is empty."""
-    bench = relm_bench()
+    bench = relm_bench(variant=variant)
     bench.submit("SH1")
     play(bench)
     move(bench, "c", "M1")
