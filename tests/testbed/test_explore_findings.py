@@ -122,14 +122,16 @@ def test_it_is_recorded_after_how_many_schedules_a_script_was_found(tmp_path: Pa
     assert read_reported(file) == []
 
 
-def entry_of(strategy: str, after: int) -> Reported:
-    return Reported("a script", "eomp", strategy, "castbed explore eomp", after, "c0de")
+def entry_of(strategy: str, after: int, cause: str = "") -> Reported:
+    return Reported("a script", "eomp", strategy, "castbed explore eomp", after, "c0de", cause or f"{strategy} {after}")
 
 
 def test_a_repair_owes_ten_times_what_its_last_flaw_took() -> None:
     found = [entry_of("mix", 30), entry_of("membership", 7_000), entry_of("membership", 48_000)]
     assert owed(found, "eomp") == {"mix": AT_LEAST, "membership": 480_000}
     assert owed([entry_of("mix", 30_000)], "eomp") == {"mix": 300_000}
+    again = entry_of("late-copy", 55_000, found[1].cause)  # that flaw was found before
+    assert owed([again, *found], "eomp") == owed(found, "eomp")
     assert owed(found, "sb") == {"mix": AT_LEAST}
 
 

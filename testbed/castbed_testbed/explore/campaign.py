@@ -133,7 +133,7 @@ class _Alone:
             yield explore_batch(self.registry, self.request, number, size, ends)
 
     def shrink(self, found: Found, ends: float) -> None:
-        self.ready.append(shrink_found(self.registry, found, self.request.properties, ends))
+        self.ready.append(shrink_found(self.registry, self.request, found, ends))
 
     def shrunk(self, wait: bool) -> list[tuple[Finding, ...]]:  # noqa: ARG002 (as the other one)
         ready, self.ready = self.ready, []
@@ -167,7 +167,7 @@ class _Together:
                 future.cancel()
 
     def shrink(self, found: Found, ends: float) -> None:
-        self.shrinking.append(self.pool.submit(_shrink, found, self.request.properties, ends))
+        self.shrinking.append(self.pool.submit(_shrink, self.request, found, ends))
 
     def shrunk(self, wait: bool) -> list[tuple[Finding, ...]]:
         ready: list[tuple[Finding, ...]] = []
@@ -215,5 +215,5 @@ def _explore(request: Request, number: int, size: int, ends: float) -> BatchResu
     return explore_batch(_registry[0], request, number, size, ends)
 
 
-def _shrink(found: Found, properties: tuple[str, ...], ends: float) -> tuple[Finding, ...]:
-    return shrink_found(_registry[0], found, properties, ends)
+def _shrink(request: Request, found: Found, ends: float) -> tuple[Finding, ...]:
+    return shrink_found(_registry[0], request, found, ends)

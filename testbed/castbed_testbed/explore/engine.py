@@ -221,12 +221,11 @@ def _first(violations: list[Violation], name: str) -> Violation | None:
     return next((violation for violation in violations if label(violation) == name), None)
 
 
-def shrink_found(
-    registry: Registry, found: Found, properties: tuple[str, ...], ends: float = FOR_EVER
-) -> tuple[Finding, ...]:
+def shrink_found(registry: Registry, request: Request, found: Found, ends: float = FOR_EVER) -> tuple[Finding, ...]:
     """The smallest scripts that show the same, and what else they show; less small if time runs out meanwhile."""
     script = parse(found.script)
-    arena = Arena(script.setup, registry, properties)
+    arena = Arena(script.setup, registry, request.properties)
+    arena.freedoms = arena.freedoms.difference(request.without)
     whole = Counterexample(arena, script.steps, True, found.label)
     smallest = minima(whole, registry, ends)
     return tuple(finding for small, finished in smallest for finding in findings_of(small, finished, found.after))

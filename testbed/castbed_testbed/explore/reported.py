@@ -1,6 +1,7 @@
 """The record of what the search found after how many schedules: one entry per script that a command reports.
 
-A repair is explored, with each strategy that found one of the flaws, ten times as long as the last of them took.
+A flaw is found when the first script of its cause is. The repair is explored ten times as long as the last of the flaws
+took, with each strategy that found one first.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ class Reported(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     command: str
     after: int
     code: str
+    cause: str
 
 
 def reported(hunt: Hunt, report: Report, registry: Registry) -> list[Reported]:
@@ -39,12 +41,14 @@ def reported(hunt: Hunt, report: Report, registry: Registry) -> list[Reported]:
     request, _ = parse_command(hunt.command)
     code = code_of(registry, request.protocol, request.variant)
     after = {(finding.property, finding.kind): finding.after for finding in report.findings}
-    kinds = {name: kinds_of(script, registry) for name, script in hunt.scripts}
-    return [
-        Reported(name, request.protocol, request.strategy, hunt.command, max(map(after.__getitem__, shown)), code)
-        for name, shown in kinds.items()
-        if shown <= after.keys()
-    ]
+    entries: list[Reported] = []
+    for name, script in hunt.scripts:
+        shown = kinds_of(script, registry)
+        if shown <= after.keys() and script.finding is not None:
+            last = max(map(after.__getitem__, shown))
+            where = request.protocol, request.strategy, hunt.command
+            entries.append(Reported(name, *where, last, code, script.finding.cause))
+    return entries
 
 
 def read_reported(path: Path) -> list[Reported]:
@@ -76,11 +80,10 @@ def is_recorded(hunt: Hunt, entries: Iterable[Reported], registry: Registry) -> 
 
 def found_after(entries: Iterable[Reported], protocol: str) -> dict[str, int]:
     """By strategy, after how many schedules the last of the flaws of the protocol was found that it found."""
-    last: dict[str, int] = {}
-    for one in entries:
-        if one.protocol == protocol:
-            last[one.strategy] = max(one.after, last.get(one.strategy, 0))
-    return last
+    first: dict[str, Reported] = {}
+    for one in sorted((one for one in entries if one.protocol == protocol), key=lambda one: one.after):
+        first.setdefault(one.cause, one)
+    return {one.strategy: one.after for one in first.values()}  # in the order in which they were found
 
 
 def owed(entries: Iterable[Reported], protocol: str) -> dict[str, int]:
