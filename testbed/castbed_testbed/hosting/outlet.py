@@ -48,6 +48,7 @@ class Outlet:
         self._me = node.me
         self._topology = topology
         self._wired = topology.fixed - {node.me} if node.me in topology.fixed else frozenset[NodeNumber]()
+        self._by_air = set[NodeNumber]()  # nodes that were found to be reached on the air only
         self._bare = links.neighbours if keep is None else frozenset[NodeNumber]()
         self._encode = codec.encode
         self._links = links
@@ -65,13 +66,16 @@ class Outlet:
             self.own.append((Arrival(False, NOBODY, frame, 0), action.packet))
 
     def send(self, action: Send) -> None:
-        if action.to in self._bare:
+        to = action.to
+        if to in self._bare:
             self.frames += 1
-            self._links.forward(b"", action.to, action.packet)
-        elif action.to in self._wired:
-            self._over_wires(action.packet, (action.to,))
+            self._links.forward(b"", to, action.packet)
+        elif to in self._wired:
+            self._over_wires(action.packet, (to,))
+        elif to in self._by_air:
+            self._transmit(action.packet, (to,))
         else:
-            self._copies(action.packet, (action.to,))
+            self._copies(action.packet, (to,))
 
     def multicast(self, action: Multicast) -> None:
         if self._bare.issuperset(action.to):
@@ -94,9 +98,13 @@ class Outlet:
         if by_wire:
             self._over_wires(packet, by_wire)
         if on_air:
-            frame = self._on_air(packet, on_air[0] if len(on_air) == 1 else NOBODY)
-            if frame is not None and self.cell != NOWHERE:
-                self._links.transmit(frame, tuple(on_air))
+            self._by_air.update(on_air)
+            self._transmit(packet, tuple(on_air))
+
+    def _transmit(self, packet: Packet, to: tuple[NodeNumber, ...]) -> None:
+        frame = self._on_air(packet, to[0] if len(to) == 1 else NOBODY)
+        if frame is not None and self.cell != NOWHERE:
+            self._links.transmit(frame, to)
 
     def _over_wires(self, packet: Packet, to: Sequence[NodeNumber]) -> None:
         frame = self._encoded(packet)
