@@ -19,6 +19,7 @@ import tomli_w
 from castbed import History, Kind, load_registry
 from castbed_testbed.experiment import load, load_file
 from castbed_testbed.runner import Outcome, run_experiment
+from interruptions import heed_interruptions
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 SECONDS_MAX = 60
@@ -146,11 +147,6 @@ def _open_files(process: int) -> set[str]:
     return found
 
 
-def _heed_interruptions() -> None:
-    """What shells start in the background ignores interruptions, and so would all that it starts."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 @contextmanager
 def running(data: dict[str, Any], folder: Path, *arguments: str) -> Iterator[Running]:
     """Start the experiment in `folder`/run; whatever the test does, nothing of it is left afterwards."""
@@ -160,7 +156,7 @@ def running(data: dict[str, Any], folder: Path, *arguments: str) -> Iterator[Run
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", MARK: mark}
     pipe = subprocess.PIPE
     process = subprocess.Popen(
-        command, cwd=folder, env=environment, stdout=pipe, stderr=pipe, text=True, preexec_fn=_heed_interruptions
+        command, cwd=folder, env=environment, stdout=pipe, stderr=pipe, text=True, preexec_fn=heed_interruptions
     )
     started = Running(process, mark, folder / "run" / "captures")
     try:

@@ -21,6 +21,7 @@ from test_cluster import JOB_SECONDS_MAX, LOOPBACK, master
 
 from castbed.errors import CastbedError, UnavailableError
 from castbed_spark.executing import results_on
+from interruptions import heed_interruptions
 
 __all__ = ["master"]
 
@@ -59,6 +60,7 @@ def sweep(folder: Path, out: str, *options: str, memory: str = "600m") -> subpro
     return subprocess.Popen(
         [sys.executable, "-c", program, "sweep", "sweep.toml", "--out", out, "--json", *options],
         cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=heed_interruptions,
     )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from castbed_testbed.hosting.wakefulness import cores_awake
+from interruptions import heed_interruptions
 
 GONE_S_MAX = 10.0
 HOLDER = """
@@ -63,7 +64,8 @@ def test_nobody_is_kept_awake_who_does_not_want_it() -> None:
 
 @pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_keepers_do_not_outlive_a_controller_that_is_killed(by: signal.Signals) -> None:
-    with subprocess.Popen([sys.executable, "-c", HOLDER], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as holder:
+    command, pipe, heed = [sys.executable, "-c", HOLDER], subprocess.PIPE, heed_interruptions
+    with subprocess.Popen(command, stdout=pipe, stderr=subprocess.DEVNULL, preexec_fn=heed) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"awake\n"
         keepers = children(holder.pid)

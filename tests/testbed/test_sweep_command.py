@@ -21,6 +21,7 @@ from castbed import load_registry
 from castbed_testbed.cli import sweeping
 from castbed_testbed.sweep import check_points, load_sweep
 from installed import write_metadata
+from interruptions import heed_interruptions
 
 GRID = {"faults": {"loss": [0.1, 0.3]}}
 LONG = {**LOSSY, "duration": "20s", "workload": {"kind": "steady", "rate": 10}}
@@ -255,7 +256,10 @@ def stopped(folder: Path, sign: signal.Signals) -> tuple[int, str, bytes]:
     path = sweep_file(folder, experiment=LONG, seeds=LONG_SEEDS)
     command = [sys.executable, "-m", "castbed", "sweep", str(path), "--out", "out", "--jobs", "2"]
     marked, pipe = environment(SWEPT_IN=str(folder)), subprocess.PIPE
-    with subprocess.Popen(command, cwd=folder, env=marked, stdout=pipe, stderr=pipe, text=True) as process:
+    heed = heed_interruptions
+    with subprocess.Popen(
+        command, cwd=folder, env=marked, stdout=pipe, stderr=pipe, text=True, preexec_fn=heed
+    ) as process:
         try:
             wait_until(lambda: file_lines(folder) >= 3)
             process.send_signal(sign)

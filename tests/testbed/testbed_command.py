@@ -18,6 +18,7 @@ import pytest
 import tomli_w
 
 from castbed_testbed.cli import main
+from interruptions import heed_interruptions
 
 SECONDS_MAX = 60
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -88,7 +89,10 @@ def stopped_in_mid_run(cwd: Path, stop: Callable[[subprocess.Popen[str]], None])
     """Start an endless run in `cwd`/run, `stop` it when its captures grow; returns its exit code and its stderr."""
     command = [sys.executable, "-m", "castbed", "run", str(experiment(cwd, ENDLESS)), "--out", "run"]
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, cwd=cwd, env=environment(), stdout=pipe, stderr=pipe, text=True) as process:
+    heed = heed_interruptions
+    with subprocess.Popen(
+        command, cwd=cwd, env=environment(), stdout=pipe, stderr=pipe, text=True, preexec_fn=heed
+    ) as process:
         try:
             _wait_for_captures(cwd / "run" / "captures", process)
             stop(process)
