@@ -1,4 +1,4 @@
-"""What a shell starts in the background ignores signals of the terminal, and so would all that tests start from there."""
+"""What a shell starts in the background ignores signals of the terminal, and so would what tests start from there."""
 
 from __future__ import annotations
 
