@@ -23,7 +23,7 @@ from ordering.lan import INTERFACE, Lan
 
 HOSTS = [f"h{number}" for number in range(1, MEMBERS + 1)]
 FIRST = [HOSTS[0], "S1", "C1", "Q"]
-AWAKE = True  # cores do not sleep, as they do not under corosync while there are messages
+AWAKE = ["S1"]  # the process that orders does not sleep, nor do the cores, as under corosync while there are messages
 START_S = 0.3  # until all have entered the cell
 REPORT_S, DRAIN_S = 1.2, 1.5  # after the last message was sent
 OUTSTANDING, QUEUE = 2000, 4096  # of each sender, and what its queue holds
@@ -40,8 +40,8 @@ class Castbed:
     loop = "uvloop" if find_spec("uvloop") is not None else "asyncio"
     settings = (
         f"eomp, {OUTSTANDING} messages outstanding per sender, bundle_bytes {BUNDLE}, window {WINDOW}, "
-        f"queue_max {QUEUE}, buffer_max {BUFFERED}, datagrams up to {DATAGRAM}, {loop}, cores stay awake, "
-        "else defaults"
+        f"queue_max {QUEUE}, buffer_max {BUFFERED}, datagrams up to {DATAGRAM}, {loop}, "
+        "the process that orders and the cores stay awake, else defaults"
     )
 
     def __init__(self, lan: Lan) -> None:

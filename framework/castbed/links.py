@@ -31,13 +31,14 @@ class LinkOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     `processes` shares the nodes out among so many processes; left out, each node has one, or many nodes share one per
     core. `together` lists, by name, nodes that share a process with each other and nobody else. A node that crashes has
-    a process to itself in any case. With `awake` no core sleeps during the run, because a process of the lowest
-    priority keeps each of them busy: nodes are woken sooner.
+    a process to itself in any case. The process of a node that is named in `awake` never sleeps: it looks again and
+    again for what came in, which takes a core; and no core of the machine sleeps during the run, because a process of
+    the lowest priority keeps each of them busy. So all nodes are woken sooner.
     """
 
     processes: Annotated[int, msgspec.Meta(ge=1, le=4096)] | None = None
     together: list[Annotated[list[str], msgspec.Meta(min_length=1)]] = []
-    awake: bool = False
+    awake: list[str] = []
 
 
 Prover = Callable[[bytes, bytes], Handshake]

@@ -9,7 +9,7 @@ import pytest
 from testbed_support import cells, planned, probe, say, script
 
 from castbed.errors import ConfigurationError
-from castbed_testbed.hosting.residents import TOGETHER, households
+from castbed_testbed.hosting.residents import AWAKE, TOGETHER, households, never_sleep
 from real_runs import CELLS, CHAT, run_on, running
 
 CRASH = {"crashes": [{"node": "B", "at": "100ms"}]}
@@ -55,6 +55,14 @@ def test_a_name_that_cannot_be_is_refused_with_its_key(together: list[list[str]]
     with pytest.raises(ConfigurationError) as refusal:
         shared_out(probe(faults=CRASH), together=together)
     assert str(refusal.value) == f"{TOGETHER}: {words}"
+
+
+def test_those_who_stay_awake_are_named_and_a_name_that_nobody_has_is_a_mistake() -> None:
+    plan = planned({**probe(), "transport": {"name": "udp", "options": {"awake": ["C"]}}})
+    assert never_sleep(plan) == {plan.topology.number("C")}
+    assert never_sleep(planned(probe())) == frozenset()
+    with pytest.raises(ConfigurationError, match=f"{AWAKE}: there is no node 'X'"):
+        never_sleep(planned({**probe(), "transport": {"name": "udp", "options": {"awake": ["A", "X"]}}}))
 
 
 def test_nobody_together_is_a_mistake() -> None:

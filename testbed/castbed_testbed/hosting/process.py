@@ -44,12 +44,16 @@ class Birth(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Site(msgspec.Struct, frozen=True):
-    """What the processes of a run share: the plan, its network, and the folders for captures and for storage."""
+    """What the processes of a run share: the plan, its network, and the folders for captures and for storage.
+
+    The processes of nodes in `awake` never sleep.
+    """
 
     plan: Plan
     network: Network
     captures: Path | None
     storage: Path
+    awake: frozenset[NodeNumber] = frozenset()
 
     def stored(self, node: NodeNumber) -> Path:
         return self.storage / f"{node}.kept"
@@ -117,6 +121,8 @@ class NodeProcess:
 
     async def run(self, channel: Channel) -> None:
         loop = asyncio.get_running_loop()
+        if any(birth.node in self._site.awake for birth in self._births):
+            _stay_awake(loop)
         loop.set_exception_handler(self._raised)
         conversation = asyncio.ensure_future(self._converse(channel))
         loop.add_signal_handler(signal.SIGTERM, conversation.cancel)
@@ -212,6 +218,11 @@ def culprit(error: BaseException) -> NodeNumber | None:
         if isinstance(life, Life):
             found = life.me
     return found
+
+
+def _stay_awake(loop: asyncio.AbstractEventLoop) -> None:
+    """As long as something is to be done at once, an event loop asks the kernel what came and does not wait for it."""
+    loop.call_soon(_stay_awake, loop)
 
 
 def live(site: Site, births: list[Birth], stream: socket.socket) -> None:

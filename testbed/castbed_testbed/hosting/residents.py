@@ -16,7 +16,7 @@ from castbed_testbed.schedule import CrashNode, Happening
 
 ALONE_MAX = 16  # nodes that have a process each; of more, the kernel would switch between processes most of the time
 SHARED_PROCESSES_MIN = 2
-TOGETHER = "transport.options.together"
+TOGETHER, AWAKE = "transport.options.together", "transport.options.awake"
 
 
 class Resident:
@@ -76,6 +76,15 @@ def households(plan: Plan) -> list[list[NodeNumber]]:
     shares = getattr(options, "processes", None) or processes_for(len(calm))
     shared = (calm[at::shares] for at in range(min(shares, len(calm))))
     return [*([number] for number in sorted(crash)), *together, *shared]
+
+
+def never_sleep(plan: Plan) -> frozenset[NodeNumber]:
+    """The nodes whose processes stay awake; a mistake in the options is named."""
+    topology, names = plan.topology, getattr(plan.transport_options, "awake", ())
+    for name in names:
+        if not topology.has(name):
+            raise ConfigurationError(AWAKE, f"there is no node {name!r}")
+    return frozenset(map(topology.number, names))
 
 
 def _named_together(

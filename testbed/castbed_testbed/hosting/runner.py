@@ -15,6 +15,7 @@ from castbed_testbed.hosting.controller import Controller
 from castbed_testbed.hosting.leftovers import RunDirectory, remove_leftovers
 from castbed_testbed.hosting.nursery import Nursery
 from castbed_testbed.hosting.process import Site
+from castbed_testbed.hosting.residents import never_sleep
 from castbed_testbed.hosting.wakefulness import cores_awake
 from castbed_testbed.plan import Plan
 from castbed_testbed.report import HostReport
@@ -24,15 +25,15 @@ TOKEN_BYTES = 8
 
 def run(plan: Plan, captures: Path | None, progress: Callable[[int], None] | None = None) -> HostReport:
     """Carry the plan out in real time; whatever happens, every process and everything else it made is gone after."""
-    network = _network(plan, captures is not None)
+    network, awake = _network(plan, captures is not None), never_sleep(plan)
     remove_leftovers()
     directory = RunDirectory()
-    site = Site(plan, network, captures, directory.path)
+    site = Site(plan, network, captures, directory.path, awake)
     try:
         network.open()
         nursery = Nursery(site)
         try:
-            with cores_awake(getattr(plan.transport_options, "awake", False)):
+            with cores_awake(bool(awake)):
                 return asyncio.run(Controller(site, nursery, progress).run())
         finally:
             nursery.close()
