@@ -2,8 +2,7 @@
 
 Who starts later connects. Both ends greet with the run and their number, and whoever greets wrongly or not at all is
 hung up on. Where the run has a key, both ends prove that they have it; where it has none, nobody takes the place of a
-wire that works. A frame is its length and its bytes. Between two nodes of one process a wire is a queue: nobody else
-could be at its end.
+wire that works. A frame is its length and its bytes. Wires between nodes of one process are in `within`.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
 from struct import Struct
@@ -25,6 +24,7 @@ from castbed.packets import Packet
 from castbed.values import NodeNumber
 from castbed.wire import FRAME_BYTES_MAX
 from castbed_adapters.udp.addresses import Interface
+from castbed_adapters.udp.within import InnerWire
 
 GREETING = Struct(">4s8sI")
 GREETING_MAGIC = b"CBw1"
@@ -34,7 +34,6 @@ _NEVER = 1 << 62
 LENGTH = Struct(">I")
 UNSENT_BYTES_CONGESTED = 1 << 20  # of one wire: applications wait above this
 UNSENT_BYTES_MAX = 1 << 28  # of one wire: its peer has stopped reading, and memory is not endless
-HANDED_OVER_AT_ONCE = 64  # between nodes of this process, before its sockets get their turn
 CONNECT_S_MAX = 20.0
 GREET_S_MAX = 10.0  # from connecting to the end of the greetings, on a busy machine
 OLD_WIRE_S = 0.02  # between two looks whether the wire of an earlier life is dead at last
@@ -253,93 +252,6 @@ class _Wire(asyncio.Protocol):
         return self.lost
 
 
-class _Exchange:
-    """Hands over what nodes of this process send to each other, in order: each gets its turn when the last is done.
-
-    Most of it is done before the sender's call returns, because a turn of the event loop takes longer than a node does.
-    """
-
-    def __init__(self) -> None:
-        self._due: deque[_Inner] = deque()
-        self._is_busy = False
-
-    def add(self, end: _Inner) -> None:
-        self._due.append(end)
-        if not self._is_busy:
-            self._work()
-
-    def _work(self) -> None:
-        self._is_busy = True
-        try:
-            for _ in range(HANDED_OVER_AT_ONCE):
-                if not self._due:
-                    return
-                self._due.popleft().hand_over()
-        finally:
-            self._is_busy = False
-        if self._due:
-            asyncio.get_running_loop().call_soon(self._go_on)
-
-    def _go_on(self) -> None:
-        if not self._is_busy:
-            self._work()
-
-
-class _Inner:
-    """The end of a wire between two nodes of this process."""
-
-    def __init__(self, wires: TcpWires, peer: NodeNumber) -> None:
-        self._wires = wires
-        self._peer = peer
-        self._outgoing: list[Arrival] = []
-        self._arrived: list[Arrival] = []
-        self._due = False
-        self._is_over = False
-        self.other: _Inner
-
-    @property
-    def congested(self) -> bool:
-        return len(self.other._arrived) > HANDED_OVER_AT_ONCE
-
-    def put(self, frame: bytes, packet: Packet | None) -> None:
-        inside = None if packet is None else (packet, self._wires.me)
-        self._outgoing.append(Arrival(True, self._peer, frame, 0, inside))
-
-    def flush(self) -> None:
-        other = self.other
-        other._arrived += self._outgoing
-        self._outgoing.clear()
-        if not other._due and other._wires.heard is not None:
-            other._due = True
-            _exchange.add(other)
-
-    def is_dead(self) -> bool:
-        return self._is_over
-
-    def begin(self) -> None:
-        if self._arrived and not self._due:
-            self._due = True
-            _exchange.add(self)
-
-    def hand_over(self) -> None:
-        arrived, self._arrived = self._arrived, []
-        self._due = False
-        if self._wires.heard is not None and not self._is_over:
-            self._wires.heard(arrived)
-
-    def cut(self) -> None:
-        self.hang_up()
-
-    def hang_up(self) -> None:
-        """The other end reads to the end of what was sent."""
-        self._is_over = True
-        self.other.peer_is_gone()
-
-    def peer_is_gone(self) -> None:
-        self._wires.forget(self, self._peer)
-
-
-_exchange = _Exchange()
 _here: WeakValueDictionary[tuple[bytes, NodeNumber], TcpWires] = WeakValueDictionary()
 """The nodes of this process, by run and number, that can be reached."""
 
@@ -414,7 +326,7 @@ class TcpWires:
         return wire is not None and not wire.is_dead()
 
     def _join(self, neighbour: TcpWires) -> None:
-        ours, theirs = _Inner(self, neighbour.me), _Inner(neighbour, self.me)
+        ours, theirs = InnerWire(self, neighbour.me), InnerWire(neighbour, self.me)
         ours.other, theirs.other = theirs, ours
         self.adopt(ours, neighbour.me)
         neighbour.adopt(theirs, self.me)
