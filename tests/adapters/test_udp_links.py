@@ -374,7 +374,7 @@ def test_nodes_of_one_process_that_answer_each_other_keep_the_order_and_let_othe
 
     heard, turn = asyncio.run(run())
     assert heard == [b"%d" % number for number in range(500)]
-    assert turn < wires.HANDED_OVER_AT_ONCE
+    assert turn < within.HANDED_OVER_AT_ONCE
 
 
 def test_between_nodes_of_one_process_a_frame_need_not_be_decoded() -> None:
