@@ -23,7 +23,7 @@ from castbed.errors import UnavailableError
 from castbed.handshake import CALLER, CHALLENGE_BYTES, PROOF_BYTES, Handshake
 from castbed.links import NOWHERE, SHARED_AIR, Arrival, RunSetting
 from castbed.packets import Packet
-from castbed_adapters.udp import addresses, wires
+from castbed_adapters.udp import addresses, wires, within
 from castbed_adapters.udp.addresses import Groups, draw_groups, find_interface
 from castbed_adapters.udp.air import ENVELOPE, MAGIC, QUEUE_CONGESTED, QUEUE_MAX, SLIP, VERSION, MulticastAir, checked
 from castbed_adapters.udp.network import UdpLinks, UdpNetwork
