@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from threading import Event, Thread
@@ -176,7 +177,8 @@ def test_a_run_that_is_stopped_ends_its_nodes_and_completes_their_captures(
     with running(LONG, tmp_path) as run:
         run.wait_for_deliveries()
         for process in {run.process.pid} if number == signal.SIGTERM else run.processes():
-            os.kill(process, number)  # a terminal tells all of them that somebody interrupts, or that it is closed
+            with suppress(ProcessLookupError):  # the others end as soon as the controller has heard of it
+                os.kill(process, number)  # a terminal tells all that somebody interrupts, or that it is closed
         assert run.finish()[0] == code
         assert run.is_gone()
     assert list(scratch.iterdir()) == [], "the temporary directory is gone, too"
