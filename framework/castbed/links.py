@@ -104,6 +104,9 @@ class Links(Protocol):
     def listen(self, heard: Heard) -> None:
         """Hand over what comes in from now on, and what has come in since `open`."""
 
+    def poll(self) -> None:
+        """Hand over at once what is there on the air; for a process that never sleeps. It may be called after `listen`."""
+
     def tune(self, cell: Cell) -> None:
         """Be in this cell from now on."""
 

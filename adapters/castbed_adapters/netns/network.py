@@ -135,6 +135,10 @@ class NetnsLinks:
             if link is not None:
                 link.listen(heard)
 
+    def poll(self) -> None:
+        if self._air is not None:
+            self._air.poll()
+
     def tune(self, cell: Cell) -> None:
         if self._air is not None:
             self._air.tune(cell)

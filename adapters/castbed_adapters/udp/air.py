@@ -61,6 +61,7 @@ class MulticastAir:
         self._open_to: SocketAddress = ("", 0)
         self._queue: deque[tuple[bytes, SocketAddress]] = deque()
         self._buffer = bytearray(DATAGRAM_BYTES_MAX + 1)
+        self._into = [memoryview(self._buffer)]
         self._busy_until = 0
         self._notes = KernelNotes(counters)
 
@@ -78,7 +79,7 @@ class MulticastAir:
 
     def listen(self, heard: Heard) -> None:
         self._heard = heard
-        asyncio.get_running_loop().add_reader(self._socket.fileno(), self._readable)
+        asyncio.get_running_loop().add_reader(self._socket.fileno(), self.poll)
 
     def close(self) -> None:
         loop = asyncio.get_running_loop()
@@ -161,7 +162,7 @@ class MulticastAir:
 
     # --- in ----------------------------------------------------------------------------------------------------------
 
-    def _readable(self) -> None:
+    def poll(self) -> None:
         """Take what is there, up to a limit, and hand it over at once.
 
         Where datagrams come one by one, none waits until the kernel has said that there is no second; if there is one,
@@ -169,25 +170,25 @@ class MulticastAir:
         """
         arrivals: list[Arrival] = []
         at_once = RECEIVED_AT_ONCE if monotonic_ns() < self._busy_until else 1
-        buffer = self._buffer
-        view = [memoryview(buffer)]
-        receive = self._socket.recvmsg_into
+        receive, into, left = self._socket.recvmsg_into, self._into, at_once
         try:
-            for _ in range(at_once):
-                size, ancillary, _, _ = receive(view, ANCILLARY_BYTES)
+            while left:
+                size, ancillary, _, _ = receive(into, ANCILLARY_BYTES)
                 at = self._notes.read(ancillary) if ancillary else 0
-                self._unpack(buffer, size, at, arrivals)
+                self._unpack(size, at, arrivals)
+                left -= 1
         except (BlockingIOError, InterruptedError):
-            pass
+            if left == at_once:
+                return
         except OSError:
             self._counters["unreceivable"] += 1
         if arrivals:
             self._heard(arrivals)
         self._busy_until = monotonic_ns() + STILL_BUSY_NS
 
-    def _unpack(self, buffer: bytearray, size: int, at: int, arrivals: list[Arrival]) -> None:
-        """Append the frames of one datagram that are for this node."""
-        end = size - CHECKSUM.size
+    def _unpack(self, size: int, at: int, arrivals: list[Arrival]) -> None:
+        """Append the frames of the datagram in the buffer that are for this node."""
+        buffer, end = self._buffer, size - CHECKSUM.size
         if end < ENVELOPE.size:
             self._counters["malformed"] += 1
             return
@@ -197,7 +198,7 @@ class MulticastAir:
             return
         if sender == self._me:
             return
-        if crc32(memoryview(buffer)[:end]) != CHECKSUM.unpack_from(buffer, end)[0]:
+        if crc32(self._into[0][:end]) != CHECKSUM.unpack_from(buffer, end)[0]:
             self._counters["malformed"] += 1
             return
         if cell != self._cell:
@@ -205,13 +206,13 @@ class MulticastAir:
             return
         found = len(arrivals)
         try:
-            self._frames(buffer, end, at, arrivals)
+            self._frames(end, at, arrivals)
         except (struct_error, ValueError):
             del arrivals[found:]
             self._counters["malformed"] += 1
 
-    def _frames(self, buffer: bytearray, size: int, at: int, arrivals: list[Arrival]) -> None:
-        offset, me, slip, view = ENVELOPE.size, self._me, SLIP.unpack_from, memoryview(buffer)
+    def _frames(self, size: int, at: int, arrivals: list[Arrival]) -> None:
+        offset, me, slip, buffer, view = ENVELOPE.size, self._me, SLIP.unpack_from, self._buffer, self._into[0]
         while offset < size:
             length, count = slip(buffer, offset)
             start = offset + SLIP.size + count * NUMBER.size

@@ -37,6 +37,7 @@ class UdpLinks:
         self.transmit = _no_air if air is None else air.transmit
         self.forward = _no_wires if wires is None else wires.forward
         self.neighbours = frozenset[NodeNumber]() if wires is None else wires.neighbours
+        self.poll = _nothing if air is None else air.poll
         self.flush = _both(air, wires) if air and wires else air.flush if air else wires.flush if wires else _nothing
 
     @property
@@ -81,7 +82,7 @@ def _both(air: MulticastAir, wires: TcpWires) -> Callable[[], None]:
 
 
 def _nothing() -> None:
-    """What a node without links flushes."""
+    """What a node without links flushes, and finds on the air."""
 
 
 def _no_air(frame: bytes, to: tuple[NodeNumber, ...]) -> None:  # noqa: ARG001 (as a transmitter is called)

@@ -124,7 +124,7 @@ class WifiLinks:
 
     def listen(self, heard: Heard) -> None:
         self._heard = heard
-        asyncio.get_running_loop().add_reader(self._socket.fileno(), self._readable)
+        asyncio.get_running_loop().add_reader(self._socket.fileno(), self.poll)
 
     def tune(self, cell: Cell) -> None:
         self._cell = cell
@@ -212,7 +212,7 @@ class WifiLinks:
 
     # --- in ----------------------------------------------------------------------------------------------------------
 
-    def _readable(self) -> None:
+    def poll(self) -> None:
         """Take everything that is there, up to a limit, and hand it over at once."""
         arrivals: list[Arrival] = []
         receive, take, told = self._socket.recvmsg, self._take, self._notes.read
