@@ -32,8 +32,8 @@ class LinkOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `processes` shares the nodes out among so many processes; left out, each node has one, or many nodes share one per
     core. `together` lists, by name, nodes that share a process with each other and nobody else. A node that crashes has
     a process to itself in any case. The process of a node that is named in `awake` never sleeps: it looks again and
-    again for what came in, which takes a core; and no core of the machine sleeps during the run, because a process of
-    the lowest priority keeps each of them busy. So all nodes are woken sooner.
+    again for what came in, which takes a core, unless others want it; and no core of the machine sleeps during the run,
+    because a process of the lowest priority keeps each of them busy. So all nodes are woken sooner.
     """
 
     processes: Annotated[int, msgspec.Meta(ge=1, le=4096)] | None = None
@@ -105,7 +105,7 @@ class Links(Protocol):
         """Hand over what comes in from now on, and what has come in since `open`."""
 
     def poll(self) -> None:
-        """Hand over at once what is there on the air; for a process that never sleeps. It may be called after `listen`."""
+        """After `listen`: hand over at once what is there on the air; for processes that never sleep."""
 
     def tune(self, cell: Cell) -> None:
         """Be in this cell from now on."""

@@ -106,7 +106,9 @@ class MulticastAir:
 
         A frame for one node goes along in a datagram for everybody, because a second one would cost more.
         """
-        slip = SLIP.pack(len(frame), len(to)) + b"".join(map(NUMBER.pack, to))
+        slip = SLIP.pack(len(frame), len(to))
+        if to:
+            slip += b"".join(map(NUMBER.pack, to))
         size = len(slip) + len(frame)
         fits = self._open_bytes + size <= self._datagram_bytes
         address = self._everybody

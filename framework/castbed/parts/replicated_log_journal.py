@@ -44,20 +44,18 @@ class Journal:
 
     def commit(self, op: int) -> None:
         """Everything up to `op`, as far as it is here, is committed."""
-        self.committed = max(self.committed, min(op, self.last))
+        if op > self.committed:
+            self.committed = min(op, self.last)
 
-    def unapplied(self) -> Iterator[tuple[int, bytes]]:
-        """Each committed entry once, in order; entries committed meanwhile included."""
-        while self.applied < self.committed:
-            self.applied += 1
-            entry = self._entries[self.applied]
-            self._forget(self.applied - self._retained)
-            yield self.applied, entry
-
-    def _forget(self, op: int) -> None:
-        if op > self.forgotten:
-            del self._entries[op]
-            self.forgotten = op
+    def to_apply(self) -> bytes:
+        """The next committed entry, which counts as applied from now on; there has to be one."""
+        self.applied = op = self.applied + 1
+        entry = self._entries[op]
+        oldest = op - self._retained
+        if oldest > self.forgotten:
+            del self._entries[oldest]
+            self.forgotten = oldest
+        return entry
 
     def replace(self, log: Log) -> None:
         """Take that log for all that is not committed here; it must begin no later."""

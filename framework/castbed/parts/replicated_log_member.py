@@ -125,12 +125,14 @@ class LogMember(Machine):
 
     def _commit(self, op: int) -> None:
         """Apply what is committed by this; an owner that proposes meanwhile is not applied twice."""
-        self._journal.commit(op)
+        journal = self._journal
+        journal.commit(op)
         if self._applying:
             return
         self._applying = True
-        for number, entry in self._journal.unapplied():
-            self.apply(number, entry)
+        while journal.applied < journal.committed:
+            entry = journal.to_apply()
+            self.apply(journal.applied, entry)
         self._applying = False
 
     def _adopt(self, log: Log) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from castbed import actions as do
-from castbed.actions import Action
+from castbed.actions import Action, Deliver, Persist
 from castbed.capture import AIR, WIRE, event_block, frame_block
 from castbed.context import Context
 from castbed.errors import ContractError, PeerError
@@ -89,9 +89,9 @@ class Life:
         self._timers: dict[TimerName, int] = {}
         self._timer_serial = 0
         self._waiting: dict[NodeNumber, int] = {}
-        pending = storage.pending
+        self._pending = storage.pending
         self._do: dict[type[Action], Callable[[Any], None]] = {
-            do.Deliver: self._deliver,
+            Deliver: self._deliver,
             do.Send: self._outlet.send,
             do.Multicast: self._outlet.multicast,
             do.Broadcast: self._outlet.broadcast,
@@ -99,12 +99,11 @@ class Life:
             do.CancelTimer: self._cancel_timer,
             do.Accept: self._accept,
             do.Refuse: self._refuse,
-            do.Persist: lambda action: pending.__setitem__(action.key, action.value),
             do.Join: self._join,
             do.Leave: self._leave,
             do.Tell: self._tell,
         }
-        """The other actions are records and nothing else."""
+        """The other actions are records and nothing else, but for what `_perform` does itself."""
 
     # --- doors -------------------------------------------------------------------------------------------------------
 
@@ -268,18 +267,20 @@ class Life:
             self._perform(actions)
 
     def _perform(self, actions: Sequence[Action]) -> None:
-        act, record, listeners, programs = self._do, self._record, self._listeners, self._programs
-        quiet, before = self._keep is None, self._delivered
-        for listener in listeners:
-            listener.now = self.now
+        """Carry out what the machine asked for; what there is most of takes no call of ours."""
+        act, record, quiet, before = self._do, self._record, self._keep is None, self._delivered
         for action in actions:
-            if quiet and action.__class__ is do.Deliver:  # what there is most of takes no call of ours
+            if action.__class__ is Persist:
+                self._pending[action.key] = action.value
+            elif quiet and action.__class__ is Deliver:
                 self._delivered += 1
-                for listener in listeners:
+                for listener in self._listeners:
+                    listener.now = self.now
                     listener.delivered(action.message)
             else:
                 act.get(action.__class__, record)(action)
-        if listeners and self._delivered > before:
+        programs = self._programs
+        if self._delivered > before and self._listeners:
             programs.stirred = True
         if programs.stirred:
             programs.grant()
@@ -315,12 +316,13 @@ class Life:
         self.counts.oversize += 1
         self._event(Kind.DROP, text=words)
 
-    def _deliver(self, action: do.Deliver) -> None:
+    def _deliver(self, action: Deliver) -> None:
         """Of a node that is captured."""
         assert self._keep is not None
         self._delivered += 1
         self._keep(event_block(delivered(self.me, self.now, action)))
         for listener in self._listeners:
+            listener.now = self.now
             listener.delivered(action.message)
 
     def _accept(self, action: do.Accept) -> None:

@@ -26,12 +26,12 @@ from castbed_testbed.hosting.clock import Clock
 from castbed_testbed.hosting.control import Channel, Counts
 from castbed_testbed.hosting.life import Life
 from castbed_testbed.hosting.storage import Storage
+from castbed_testbed.hosting.vigil import Vigil
 from castbed_testbed.plan import Plan
 from castbed_testbed.schedule import AskNode
 
 COUNT_EVERY_S = 0.25
 GARBAGE_AFTER = (20_000, 20, 20)  # objects; what protocols keep is none, and to look at it every 700 costs a third
-POLLS_PER_TURN = 16  # a look at the air takes a microsecond or two, a turn of the event loop several
 _PR_SET_PDEATHSIG = 1
 
 
@@ -118,13 +118,13 @@ class NodeProcess:
         self._births = births
         self._clock = Clock()
         self._tenants: dict[NodeNumber, Tenant] = {}
-        self._polls: list[Callable[[], None]] = []
+        self._vigil: Vigil | None = None
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def run(self, channel: Channel) -> None:
         loop = asyncio.get_running_loop()
         if any(birth.node in self._site.awake for birth in self._births):
-            self._stay_awake(loop)
+            self._vigil = Vigil()
         loop.set_exception_handler(self._raised)
         conversation = asyncio.ensure_future(self._converse(channel))
         loop.add_signal_handler(signal.SIGTERM, conversation.cancel)
@@ -184,7 +184,8 @@ class NodeProcess:
         await asyncio.sleep(max(0, -self._clock.now()) / 1e9)
         for node, tenant in self._tenants.items():
             tenant.start()
-            self._polls.append(tenant.links.poll)
+            if self._vigil is not None:
+                self._vigil.add(tenant.links.poll)
             channel.say(control.Begun(node))
 
     async def _count(self, channel: Channel) -> None:
@@ -193,15 +194,9 @@ class NodeProcess:
             for node, tenant in self._tenants.items():
                 channel.say(control.Counted(node, tenant.counts()))
 
-    def _stay_awake(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Look at the air again and again, and now and then, as the event loop does, at everything else."""
-        for _ in range(POLLS_PER_TURN):
-            for poll in self._polls:
-                poll()
-        loop.call_soon(self._stay_awake, loop)
-
     async def _end(self, channel: Channel) -> None:
-        self._polls.clear()
+        if self._vigil is not None:
+            self._vigil.end()
         for node, tenant in self._tenants.items():
             await tenant.stop()
             channel.say(control.Counted(node, tenant.counts()))

@@ -16,7 +16,7 @@ from castbed_plugins.eomp.options import Options
 from castbed_plugins.eomp.packets import SyncAck
 from castbed_plugins.eomp.repaired.bundles import last_of
 from castbed_plugins.eomp.repaired.core import CoreNode
-from castbed_plugins.eomp.repaired.entries import Entries, Requested, RequestedBundle, membership_change
+from castbed_plugins.eomp.repaired.entries import REQUESTS, Entries, membership_change
 from castbed_plugins.eomp.repaired.ledger import chosen
 from castbed_plugins.eomp.repaired.packets import (
     Admitted,
@@ -90,7 +90,7 @@ class RepairedCoordinator(CoreNode):
         if messages is not None:
             self.multicast(self.stations, messages)
             self._gauge_buffer()
-        if isinstance(entry, Requested | RequestedBundle):
+        if isinstance(entry, REQUESTS):
             self._acknowledge(entry.last, messages)
         else:
             self._answer(entry.group, entry.host, entry.stint)
@@ -175,7 +175,7 @@ class RepairedCoordinator(CoreNode):
             self._gauge_buffer()
 
     def _gauge_buffer(self) -> None:
-        self.gauge(BUFFER, sum(map(len, self.ledger.shelves.values())))
+        self.gauge(BUFFER, sum([shelf.sent - shelf.released for shelf in self.ledger.shelves.values()]))
 
     def _tell_reports(self) -> None:
         """C-9: what hosts reported here since the last time; in turns, or when it makes much room."""

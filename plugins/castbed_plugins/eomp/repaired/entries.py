@@ -68,6 +68,7 @@ class RequestedBundle(Entry, frozen=True, tag=5):
 
 
 Entries = Requested | RequestedBundle | Joined | Left | Expelled
+REQUESTS = (Requested, RequestedBundle)
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Entries)

@@ -72,11 +72,11 @@ class RepairedHost(Stays):
             self.refuse(message, "eomp sends to whole groups only")
         elif len(message.payload) > PAYLOAD_BYTES_MAX:
             self.refuse(message, f"a message holds at most {PAYLOAD_BYTES_MAX} bytes")
-        elif self.outbox.messages >= self.options.queue_max:
-            self.refuse(message, f"{self.outbox.messages} messages wait already")
+        elif (outbox := self.outbox).messages >= self.options.queue_max:
+            self.refuse(message, f"{outbox.messages} messages wait already")
         else:
             self._queue(message)
-            if self.outbox.is_open:
+            if outbox.is_open:
                 self._start_requests()
 
     def _queue(self, message: Message) -> None:

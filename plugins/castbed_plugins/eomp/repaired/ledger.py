@@ -140,6 +140,8 @@ class Ledger:
         return bundle
 
     def _before(self, group: Group) -> Vector:
+        if len(self.shelves) == 1:
+            return ()
         others = [(other, shelf.sent) for other, shelf in self.shelves.items() if other != group and shelf.sent]
         return tuple(sorted(others)) if others else ()
 

@@ -41,13 +41,15 @@ class Outbox:
     def add(self, message: Message) -> None:
         """Put it to the last that wait, if it fits there."""
         self.messages += 1
-        behind, size = self._behind, bytes_in_bundle(message)
+        size = bytes_in_bundle(message)
         self._room -= size
-        if behind and self._room >= 0 and len(behind[-1]) < MESSAGES_MAX and fits_behind(behind[-1][-1], message):
-            behind[-1].append(message)
-        else:
-            behind.append([message])
-            self._room = self._bundle_bytes - size
+        if self._room >= 0 and self._behind:
+            last = self._behind[-1]
+            if len(last) < MESSAGES_MAX and fits_behind(last[-1], message):
+                last.append(message)
+                return
+        self._behind.append([message])
+        self._room = self._bundle_bytes - size
 
     @property
     def is_open(self) -> bool:
