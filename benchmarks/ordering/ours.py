@@ -23,7 +23,7 @@ from ordering.lan import INTERFACE, Lan
 
 HOSTS = [f"h{number}" for number in range(1, MEMBERS + 1)]
 FIRST = [HOSTS[0], "S1", "C1", "Q"]
-AWAKE = ["S1"]  # the process that orders does not sleep, nor do the cores, as under corosync while there are messages
+AWAKE = ["S1", HOSTS[-1]]  # the process that orders and the one that sends do not sleep, nor do the cores; see the docs
 START_S = 0.3  # until all have entered the cell
 REPORT_S, DRAIN_S = 1.2, 1.5  # after the last message was sent
 OUTSTANDING, QUEUE = 2000, 4096  # of each sender, and what its queue holds

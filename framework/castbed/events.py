@@ -5,7 +5,7 @@ Every handler is called with `first` and `second`, because a plain call with two
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 from castbed.packets import Command, Packet
@@ -43,6 +43,15 @@ class Submitted(Event):
 
     def __init__(self, message: Message) -> None:
         self.key, self.first, self.second = "submitted", message, None
+
+
+class SubmittedTogether(Event):
+    """The application wants these messages sent, one after the other, and more than one is there at once."""
+
+    __slots__ = ()
+
+    def __init__(self, messages: Sequence[Message]) -> None:
+        self.key, self.first, self.second = "submitted_together", messages, None
 
 
 class Asked(Event):

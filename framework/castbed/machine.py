@@ -65,6 +65,10 @@ def _submitted(machine: Machine, message: Message, second: None) -> None:  # noq
     machine.submitted(message)
 
 
+def _submitted_together(machine: Machine, messages: Sequence[Message], second: None) -> None:  # noqa: ARG001
+    machine.submitted_together(messages)
+
+
 def _expired(machine: Machine, timer: TimerName, second: None) -> None:  # noqa: ARG001
     machine._expired(timer)
 
@@ -95,6 +99,7 @@ class Machine:
     _handlers: Mapping[Hashable, Handler] = {
         "started": _started,
         "submitted": _submitted,
+        "submitted_together": _submitted_together,
         "expired": _expired,
         "attached": _attached,
         "detached": _detached,
@@ -171,6 +176,11 @@ class Machine:
     def submitted(self, message: Message) -> None:  # noqa: ARG002 (for subclasses)
         """The application wants `message` sent: accept or refuse it, now or in a later step."""
         raise ContractError(f"{type(self).__name__} takes no messages from applications")
+
+    def submitted_together(self, messages: Sequence[Message]) -> None:
+        """The application wants all of these sent, in order; for protocols that can save work with several."""
+        for message in messages:
+            self.submitted(message)
 
     def expired(self, timer: Any) -> None:
         """A timer of this name ran out."""

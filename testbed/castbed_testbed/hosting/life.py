@@ -13,7 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from castbed import actions as do
-from castbed.actions import Action, Deliver, Persist
+from castbed.actions import Accept, Action, Deliver, Persist
 from castbed.capture import AIR, WIRE, event_block, frame_block
 from castbed.context import Context
 from castbed.errors import ContractError, PeerError
@@ -86,6 +86,8 @@ class Life:
         self._step_machine = plan.chosen.machine(context).step
         self._programs = Programs(plan.applications(me, number), self._name, self, self._agenda, links)
         self._listeners = self._programs.listeners
+        self._hearers = [listener.delivered for listener in self._listeners] if keep is None else None
+        self._accepts_quietly = keep is None and not self._programs.senders
         self._timers: dict[TimerName, int] = {}
         self._timer_serial = 0
         self._waiting: dict[NodeNumber, int] = {}
@@ -97,7 +99,7 @@ class Life:
             do.Broadcast: self._outlet.broadcast,
             do.SetTimer: self._set_timer,
             do.CancelTimer: self._cancel_timer,
-            do.Accept: self._accept,
+            Accept: self._accept,
             do.Refuse: self._refuse,
             do.Join: self._join,
             do.Leave: self._leave,
@@ -268,19 +270,26 @@ class Life:
 
     def _perform(self, actions: Sequence[Action]) -> None:
         """Carry out what the machine asked for; what there is most of takes no call of ours."""
-        act, record, quiet, before = self._do, self._record, self._keep is None, self._delivered
+        act, record, pending, hearers = self._do, self._record, self._pending, self._hearers
+        accepts_quietly, delivered, accepted = self._accepts_quietly, 0, 0
+        for listener in self._listeners:
+            listener.now = self.now
         for action in actions:
-            if action.__class__ is Persist:
-                self._pending[action.key] = action.value
-            elif quiet and action.__class__ is Deliver:
-                self._delivered += 1
-                for listener in self._listeners:
-                    listener.now = self.now
-                    listener.delivered(action.message)
+            kind = action.__class__
+            if kind is Deliver and hearers is not None:
+                delivered += 1
+                for hear in hearers:
+                    hear(action.message)
+            elif kind is Persist:
+                pending[action.key] = action.value
+            elif kind is Accept and accepts_quietly:
+                accepted += 1
             else:
-                act.get(action.__class__, record)(action)
+                act.get(kind, record)(action)
+        self._submitted += accepted
         programs = self._programs
-        if self._delivered > before and self._listeners:
+        if delivered:
+            self._delivered += delivered
             programs.stirred = True
         if programs.stirred:
             programs.grant()
@@ -322,10 +331,10 @@ class Life:
         self._delivered += 1
         self._keep(event_block(delivered(self.me, self.now, action)))
         for listener in self._listeners:
-            listener.now = self.now
             listener.delivered(action.message)
+            self._programs.stirred = True
 
-    def _accept(self, action: do.Accept) -> None:
+    def _accept(self, action: Accept) -> None:
         self._submitted += 1
         if self._keep is not None:
             self._record(action)

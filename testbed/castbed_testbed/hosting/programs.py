@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from castbed.application import Application, Call, Submit, Wake, Wish
 from castbed.errors import ContractError
-from castbed.events import Asked, Event, Submitted
+from castbed.events import Asked, Event, Submitted, SubmittedTogether
 from castbed.links import Links
 from castbed.values import Message
 from castbed_testbed.hosting.agenda import Agenda
@@ -71,19 +71,33 @@ class Programs:
         if self._granting:
             return
         self._granting = True
-        left, step = STEPS_AT_ONE_TIME_MAX, self._host.step
+        left = STEPS_AT_ONE_TIME_MAX
         while self.stirred:
             self.stirred = False
             for program in self._programs:
-                for wish in program.take_wishes():
-                    if wish.__class__ is Submit:  # what there is most of takes no call of ours
-                        step(Submitted(wish.message))
-                    else:
-                        self._fulfil(program, wish)
+                self._grant_all(program, program.take_wishes())
             left -= 1
             if not left:
                 raise ContractError(f"an application on {self._name} never stops answering itself")
         self._granting = False
+
+    def _grant_all(self, program: Application, wishes: Iterable[Wish]) -> None:
+        """Messages between which nothing else is wished are submitted together."""
+        together: list[Message] = []
+        for wish in wishes:
+            if wish.__class__ is Submit:
+                together.append(wish.message)
+            else:
+                self._submit(together)
+                together = []
+                self._fulfil(program, wish)
+        self._submit(together)
+
+    def _submit(self, messages: list[Message]) -> None:
+        if len(messages) > 1:
+            self._host.step(SubmittedTogether(messages))
+        elif messages:
+            self._host.step(Submitted(messages[0]))
 
     def _fulfil(self, program: Application, wish: Wish) -> None:
         if isinstance(wish, Call):

@@ -95,9 +95,9 @@ def sent(box: Outbox) -> list[tuple[int, int]]:
 
 
 def test_a_window_of_requests_is_on_its_way() -> None:
-    box = Outbox([], window=2, bundle_bytes=1)
-    for number in (1, 2, 3):
-        box.add(message(number))
+    box = Outbox(window=2, bundle_bytes=1)
+    box.add([message(1), message(2)])
+    box.add([message(3)])
     assert sent(box) == [(0, 1), (0, 2)]
     assert [one.mid.seqno for one in box.taken(Mid(7, 2))] == [1, 2]
     assert sent(box) == [(0, 3)]
@@ -106,8 +106,9 @@ def test_a_window_of_requests_is_on_its_way() -> None:
 
 
 def test_requests_of_a_life_wait_until_those_of_the_life_before_are_numbered() -> None:
-    box = Outbox([message(4), message(5)], window=8, bundle_bytes=1)
-    box.add(message(1, life=1))
+    box = Outbox(window=8, bundle_bytes=1)
+    box.add([message(4), message(5)])
+    box.add([message(1, life=1)])
     assert sent(box) == [(0, 4), (0, 5)]
     assert list(box.taken(Mid(7, 1, 1))) == []
     assert len(list(box.taken(Mid(7, 5)))) == 2

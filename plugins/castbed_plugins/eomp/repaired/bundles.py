@@ -7,7 +7,6 @@ single messages. Stations and the core handle it at the cost of one message.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate, count
 from typing import Annotated
 
 import msgspec
@@ -42,15 +41,15 @@ class Bundle(Packet, frozen=True):
     def messages(self) -> list[Message]:
         """All of them, in order."""
         sender, seqno, life = self.first.sender, self.first.seqno, self.first.incarnation
-        group, payload, sizes, answered = self.group, self.payload, self.sizes, dict(self.parents)
+        group, payload, answered, end = self.group, self.payload, dict(self.parents), 0
         if not answered:
             return [
-                Message(Mid(sender, number, life), group, payload[end - size : end])
-                for number, size, end in zip(count(seqno), sizes, accumulate(sizes), strict=False)
+                Message(Mid(sender, number, life), group, payload[end : (end := end + size)])
+                for number, size in enumerate(self.sizes, seqno)
             ]
         return [
-            Message(Mid(sender, seqno + at, life), group, payload[end - size : end], answered.get(at))
-            for at, size, end in zip(count(), sizes, accumulate(sizes), strict=False)
+            Message(Mid(sender, seqno + at, life), group, payload[end : (end := end + size)], answered.get(at))
+            for at, size in enumerate(self.sizes)
         ]
 
 

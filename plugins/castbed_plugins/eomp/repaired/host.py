@@ -6,6 +6,7 @@ wait begins with the paper's and follows the times that answers take. Its groups
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from castbed import NOBODY, Context, Message, Mid, NodeNumber, on
@@ -13,6 +14,7 @@ from castbed.actions import Accept, Deliver, Persist
 from castbed_plugins.eomp.host import RADIO_DUPLICATE
 from castbed_plugins.eomp.options import Options
 from castbed_plugins.eomp.repaired.bundles import count_of, first_of, last_of, messages_of
+from castbed_plugins.eomp.repaired.kept_requests import KeptRequests
 from castbed_plugins.eomp.repaired.outbox import Outbox
 from castbed_plugins.eomp.repaired.packets import (
     AnyNumbered,
@@ -47,11 +49,10 @@ class RepairedHost(Stays):
         super().__init__(context, options)
         self.my_mss: NodeNumber = NOBODY
         self.greeting = False
-        self.outbox = Outbox(_kept_requests(context), options.window, options.bundle_bytes)
+        self.outbox = Outbox(options.window, options.bundle_bytes)
+        self.kept = KeptRequests(context)
+        self.outbox.add(self.kept.of_earlier_lives())
         self.chasing = False
-        self.numbered_requests = 0
-        self.life = context.incarnation
-        self.requests = context.prefix + _request_key(self.life, "")
         self.reported_at = -1
         self.unreported = self.unreported_bytes = 0
         self.sent_at: dict[Mid, int] = {}
@@ -67,24 +68,31 @@ class RepairedHost(Stays):
     # --- requests ----------------------------------------------------------------------------------------------------
 
     def submitted(self, message: Message) -> None:
-        """MH-1: queue it, if there is room; who sends need not be a member (R15)."""
-        if message.to is not None:
-            self.refuse(message, "eomp sends to whole groups only")
-        elif len(message.payload) > PAYLOAD_BYTES_MAX:
-            self.refuse(message, f"a message holds at most {PAYLOAD_BYTES_MAX} bytes")
-        elif (outbox := self.outbox).messages >= self.options.queue_max:
-            self.refuse(message, f"{outbox.messages} messages wait already")
-        else:
-            self._queue(message)
-            if outbox.is_open:
+        self.submitted_together((message,))
+
+    def submitted_together(self, messages: Sequence[Message]) -> None:
+        """MH-1: queue them, as far as there is room; who sends need not be a member (R15)."""
+        fitting: list[Message] = []
+        room = self.options.queue_max - self.outbox.messages
+        for message in messages:
+            if message.to is not None:
+                self.refuse(message, "eomp sends to whole groups only")
+            elif len(message.payload) > PAYLOAD_BYTES_MAX:
+                self.refuse(message, f"a message holds at most {PAYLOAD_BYTES_MAX} bytes")
+            elif len(fitting) == room:
+                self.refuse(message, f"{self.options.queue_max} messages wait already")
+            else:
+                fitting.append(message)
+        if fitting:
+            self._queue(fitting)
+            if self.outbox.is_open:
                 self._start_requests()
 
-    def _queue(self, message: Message) -> None:
-        """Kept before the application is told that it is."""
-        self.numbered_requests = number = self.numbered_requests + 1
-        group, payload, parent = message.group, message.payload, message.parent
-        accepted = Message(Mid(self.me, number, self.life), group, payload, parent)
-        self._actions += (Persist(f"{self.requests}{number}", (group, payload, parent)), Accept(accepted))
+    def _queue(self, messages: list[Message]) -> None:
+        """Kept before the application is told that they are."""
+        keep, accepted = self.kept.add(messages)
+        self._actions.append(keep)
+        self._actions += map(Accept, accepted)
         self.outbox.add(accepted)
 
     def _start_requests(self) -> None:
@@ -115,8 +123,7 @@ class RepairedHost(Stays):
         ended = list(self.outbox.taken(mid))
         if not ended:
             return
-        for request in ended:
-            self._forget_requests(first_of(request), last_of(request))
+        self._actions += self.kept.forget(last_of(ended[-1]))
         times = [self.sent_at.pop(last_of(request), -1) for request in ended]
         if times[-1] >= 0:
             self.requesting.answered(self.now - times[-1])
@@ -126,10 +133,6 @@ class RepairedHost(Stays):
         if self.outbox.on_the_way:
             self.set_timer(T_REQ, self.requesting.wait(), when_sent=True)
         self._start_requests()
-
-    def _forget_requests(self, first: Mid, last: Mid) -> None:
-        start = self.context.prefix + _request_key(first.incarnation, "")
-        self._actions += [Persist(f"{start}{number}", None) for number in range(first.seqno, last.seqno + 1)]
 
     # --- cells -------------------------------------------------------------------------------------------------------
 
@@ -313,18 +316,3 @@ class RepairedHost(Stays):
             self._greet()
         else:
             self._ask_again(timer[1])
-
-
-def _request_key(life: int, number: int | str) -> str:
-    return f"request/{life}/{number}"
-
-
-def _kept_requests(context: Context) -> list[Message]:
-    """What earlier lives accepted and nobody acknowledged, in the order in which it was accepted."""
-    kept: dict[tuple[int, int], Message] = {}
-    for key in context.kept_keys("request/"):
-        life, number = map(int, key.removeprefix("request/").split("/"))
-        group, payload, parent = context.kept(key)
-        answered = None if parent is None else Mid(*parent)
-        kept[life, number] = Message(Mid(context.me, number, life), group, payload, answered)
-    return [kept[place] for place in sorted(kept)]

@@ -9,7 +9,7 @@ the host remembers are numbered. So requests of two lives are never on their way
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 
 from castbed import Message, Mid
 from castbed_plugins.eomp.packets import content
@@ -28,28 +28,29 @@ from castbed_plugins.eomp.repaired.packets import AnyRequest, BundleRequest, Req
 class Outbox:
     """`on_the_way` was sent and is not acknowledged; `messages` are those of it, and all that wait behind."""
 
-    def __init__(self, kept: Iterable[Message], window: int, bundle_bytes: int) -> None:
+    def __init__(self, window: int, bundle_bytes: int) -> None:
         self.on_the_way: deque[AnyRequest] = deque()
         self.messages = 0
         self._behind: deque[list[Message]] = deque()  # what goes together is together
         self._room = 0  # in the last of them
         self._window = window
         self._bundle_bytes = bundle_bytes
-        for message in kept:
-            self.add(message)
 
-    def add(self, message: Message) -> None:
-        """Put it to the last that wait, if it fits there."""
-        self.messages += 1
-        size = bytes_in_bundle(message)
-        self._room -= size
-        if self._room >= 0 and self._behind:
-            last = self._behind[-1]
-            if len(last) < MESSAGES_MAX and fits_behind(last[-1], message):
+    def add(self, messages: Sequence[Message]) -> None:
+        """Put them to the last that wait, as far as they fit there."""
+        self.messages += len(messages)
+        behind, room = self._behind, self._room
+        last = behind[-1] if behind else []
+        for message in messages:
+            size = bytes_in_bundle(message)
+            room -= size
+            if last and room >= 0 and len(last) < MESSAGES_MAX and fits_behind(last[-1], message):
                 last.append(message)
-                return
-        self._behind.append([message])
-        self._room = self._bundle_bytes - size
+            else:
+                last = [message]
+                behind.append(last)
+                room = self._bundle_bytes - size
+        self._room = room
 
     @property
     def is_open(self) -> bool:
