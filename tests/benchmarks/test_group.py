@@ -56,14 +56,14 @@ def test_our_side_delivers_everything_in_one_order(case: Case) -> None:
 
 def test_what_a_member_saw_is_reckoned_from_heads_and_times() -> None:
     heads = [load.HEAD.pack(4, number, 1_000 * number) for number in range(1, 101)]
-    found = load.summed_up(7, heads, [1_000 * number + 500 * number for number in range(1, 101)])
+    found = load.summed_up(7, b"".join(heads), [1_000 * number + 500 * number for number in range(1, 101)])
     assert (found.sent, found.delivered, found.first_sent_ns, found.last_delivered_ns) == (7, 100, 1_000, 150_000)
     assert (found.p50_us, found.p90_us, found.p99_us) == (25.5, 45.5, 50.0)
-    assert found.order != load.summed_up(7, heads[::-1], [1_000_000] * 100).order
+    assert found.order != load.summed_up(7, b"".join(heads[::-1]), [1_000_000] * 100).order
 
 
 def test_a_member_that_saw_nothing_says_so() -> None:
-    assert load.summed_up(0, [], []).delivered == 0
+    assert load.summed_up(0, b"", []).delivered == 0
 
 
 def test_shares_are_values_that_occurred() -> None:

@@ -181,7 +181,42 @@ def test_a_long_log_of_few_values_is_rewritten(tmp_path: Path, monkeypatch: pyte
         storage.keep("counter", number)
         storage.write()
     assert path.stat().st_size < 2_000
+    assert len(list(tmp_path.iterdir())) <= 2
     assert Storage(path).values == {"counter": 9_999}
+
+
+@pytest.mark.parametrize("step", ["link", "replace", "rename"])
+def test_who_is_killed_while_the_log_is_rewritten_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Whichever step of it is the last one that happens."""
+    monkeypatch.setattr(storage_module, "LOG_BYTES_MIN", 1_000)
+    path = tmp_path / "1.kept"
+    storage = Storage(path)
+    monkeypatch.setattr(os if step == "link" else Path, step, _killed)
+    written = 0
+    with pytest.raises(Killed):  # noqa: PT012 (which of them is the first that does not fit is not the point)
+        for number in range(10_000):
+            storage.keep("counter", number)
+            storage.keep("other", -number)
+            written = number
+            storage.write()
+    monkeypatch.undo()
+    again = Storage(path)
+    assert again.values["counter"] == -again.values["other"]
+    assert again.values["counter"] in (written - 1, written)
+    again.keep("counter", 0)
+    again.close()
+    assert Storage(path).values["counter"] == 0
+    assert len(list(tmp_path.iterdir())) <= 2
+
+
+class Killed(Exception):
+    """Nothing happens here any more."""
+
+
+def _killed(*_: object) -> None:
+    raise Killed
 
 
 def test_a_value_that_is_larger_than_the_log_finds_room(tmp_path: Path) -> None:

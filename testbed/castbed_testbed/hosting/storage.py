@@ -1,9 +1,10 @@
 """What a node keeps over a restart: a log of values in a file, written before anything that follows from them is sent.
 
 A record is its length and a msgpack list of keys with their values, all that was kept since the last record (None
-forgets the key). The file is mapped into memory, where a record costs no call of the system; the kernel keeps what is
-there although the process is killed. The length comes last, so that a record is there as a whole or not at all; behind
-the last one the file is empty.
+forgets the key); behind the last one stands the length 0. The file is mapped into memory, where a record costs no call
+of the system; the kernel keeps what is there although the process is killed. The length of a record comes last, so that
+it is there as a whole or not at all. A log that is full is written anew, with what counts of it, to the file that the
+log had before, whose memory is there already.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from typing import Any
 import msgspec
 
 LENGTH = Struct(">I")
-LOG_BYTES_MIN = 1 << 18  # a log that is full is written anew, with what counts of it and
-ROOM_RATIO = 8  # so many times its size as room
+END = LENGTH.pack(0)
+LOG_BYTES_MIN = 1 << 18  # a new file has at least these, and
+ROOM_RATIO = 8  # so many times what counts as room
+ROOM_RATIO_MIN = 4  # a file that has less is not used again
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[tuple[str, Any]]).decode
@@ -34,7 +37,12 @@ class Storage:
         """What is in the file; `pending` is what the next `write` adds, always the same dictionary."""
         if path.exists():
             self._load(path.read_bytes())
+        self._spare_path, self._old_path = path.with_suffix(".spare"), path.with_suffix(".old")
+        for left in (self._spare_path, self._old_path):
+            left.unlink(missing_ok=True)
+        self._spare: mmap | None = None
         self._log, self._end = self._rewritten(0)
+        self._spare_path.rename(path)
 
     def keep(self, key: str, value: Any) -> None:
         """Remember the value from the next `write` on."""
@@ -49,17 +57,18 @@ class Storage:
         self._take(pending)
         pending.clear()
         end = start + len(record)
-        if end > len(self._log):
-            self._log.close()
-            self._log, self._end = self._rewritten(len(record))
+        if end + LENGTH.size > len(self._log):
+            self._exchange(*self._rewritten(len(record)))
             return
-        self._log[start:end] = record
+        self._log[start : end + LENGTH.size] = record + END
         self._log[self._end : start] = LENGTH.pack(len(record))
         self._end = end
 
     def close(self) -> None:
         self.write()
         self._log.close()
+        if self._spare is not None:
+            self._spare.close()
 
     def _take(self, changed: dict[str, Any]) -> None:
         values = self.values
@@ -79,14 +88,27 @@ class Storage:
             at = end
 
     def _rewritten(self, expected: int) -> tuple[mmap, int]:
-        """Replace the log by one record that says the same, with room for more; returns it and where it ends."""
-        fresh = self._path.with_suffix(".new")
+        """A log of one record that says the same as this one, in the spare file, with room for more; and its end."""
         record = _encode(list(self.values.items()))
-        data = LENGTH.pack(len(record)) + record
-        size = max(LOG_BYTES_MIN, ROOM_RATIO * max(len(data), expected))
-        with fresh.open("w+b") as file:
-            os.posix_fallocate(file.fileno(), 0, size)  # a disk that is full says so here, and not when it is too late
-            log = mmap(file.fileno(), size)
-        log[: len(data)] = data
-        fresh.replace(self._path)
-        return log, len(data)
+        end = LENGTH.size + len(record)
+        needed = max(end, expected)
+        log = self._spare
+        if log is None or len(log) < ROOM_RATIO_MIN * needed:
+            if log is not None:
+                log.close()
+            log = _new_log(self._spare_path, max(LOG_BYTES_MIN, ROOM_RATIO * needed))
+        log[: end + LENGTH.size] = LENGTH.pack(len(record)) + record + END
+        return log, end
+
+    def _exchange(self, log: mmap, end: int) -> None:
+        """The log is the one in the spare file from now on, and the other way round."""
+        os.link(self._path, self._old_path)
+        self._spare_path.replace(self._path)
+        self._old_path.rename(self._spare_path)
+        self._spare, self._log, self._end = self._log, log, end
+
+
+def _new_log(path: Path, size: int) -> mmap:
+    with path.open("w+b") as file:
+        os.posix_fallocate(file.fileno(), 0, size)  # a disk that is full says so here, and not when it is too late
+        return mmap(file.fileno(), size)
