@@ -5,7 +5,8 @@
 
 Needs root, and a Debian with network for what is not installed yet: packages are installed without asking. All systems
 run on this machine, each member in a network namespace on a bridge of its system; when the command ends, however it
-ends, namespaces and processes are gone. In each round every case is measured on one system after the other, in an order that is drawn.
+ends, namespaces and processes are gone. In each round every case is measured on one system after the other, in an
+order that is drawn.
 
 Throughput: one or all members send as quickly as the system lets them; counted is what every member delivered, until
 the slowest had. Latency: the last member, which does not order, sends 200 messages a second; from sending to
@@ -61,7 +62,7 @@ def measured(systems: Sequence[System], wanted: Sequence[Case], rounds: int) -> 
     What one leaves behind costs the next: after a virtual machine has run, fresh memory is slow to come by, say.
     """
     found: Found = {case: {system.name: [] for system in systems} for case in wanted}
-    order = Random(0)  # noqa: S311 (drawn, not secret)
+    order = Random(0)
     for turn in range(rounds):
         for case in wanted:
             for system in order.sample(systems, len(systems)):

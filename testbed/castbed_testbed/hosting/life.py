@@ -275,17 +275,16 @@ class Life:
         for listener in self._listeners:
             listener.now = self.now
         for action in actions:
-            kind = action.__class__
-            if kind is Deliver and hearers is not None:
+            if hearers is not None and isinstance(action, Deliver):
                 delivered += 1
                 for hear in hearers:
                     hear(action.message)
-            elif kind is Persist:
+            elif isinstance(action, Persist):
                 pending[action.key] = action.value
-            elif kind is Accept and accepts_quietly:
+            elif accepts_quietly and isinstance(action, Accept):
                 accepted += 1
             else:
-                act.get(kind, record)(action)
+                act.get(action.__class__, record)(action)
         self._submitted += accepted
         programs = self._programs
         if delivered:
