@@ -14,7 +14,18 @@ from castbed.declarations import (
     Workload,
 )
 from castbed.errors import CastbedError, ConfigurationError, ContractError, PeerError, UnavailableError
-from castbed.events import Asked, Attached, Detached, Event, Expired, Received, Started, Submitted, ViewChanged
+from castbed.events import (
+    Asked,
+    Attached,
+    Detached,
+    Event,
+    Expired,
+    Received,
+    Started,
+    Submitted,
+    SubmittedTogether,
+    ViewChanged,
+)
 from castbed.history import History, Kind, LocalEvent, RunIdentity
 from castbed.hookspecs import hookimpl
 from castbed.intervals import IntervalSet
@@ -70,6 +81,7 @@ __all__ = [
     "Setting",
     "Started",
     "Submitted",
+    "SubmittedTogether",
     "Topology",
     "Transport",
     "UnavailableError",

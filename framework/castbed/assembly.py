@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import msgspec
@@ -125,6 +125,9 @@ class Stack(Machine):
 
     def submitted(self, message: Message) -> None:
         self.protocol.submitted(message)
+
+    def submitted_together(self, messages: Sequence[Message]) -> None:
+        self.protocol.submitted_together(messages)
 
     def attached(self, station: NodeNumber) -> None:
         self.membership.attached(station)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -25,6 +26,7 @@ from castbed import (
     Received,
     Started,
     Submitted,
+    SubmittedTogether,
     View,
     ViewChanged,
     on,
@@ -99,6 +101,24 @@ def test_each_event_reaches_its_handler_and_only_that() -> None:
     }
     for expected, event in events.items():
         assert machine.step(event, 7) == [do.Note(expected)]
+
+
+def test_messages_that_are_submitted_together_are_submitted_one_after_the_other() -> None:
+    messages = [Message(payload=b"one"), Message(payload=b"two")]
+    accepted = Recorder(context()).step(SubmittedTogether(messages), 7)
+    assert [(action.message.mid, action.message.payload) for action in accepted] == [
+        (Mid(1, 1), b"one"),
+        (Mid(1, 2), b"two"),
+    ]
+
+
+def test_a_machine_may_take_messages_that_are_submitted_together_at_once() -> None:
+    class Bundler(Recorder):
+        def submitted_together(self, messages: Sequence[Message]) -> None:
+            self.note(b" ".join(message.payload for message in messages).decode())
+
+    messages = [Message(payload=b"one"), Message(payload=b"two")]
+    assert Bundler(context()).step(SubmittedTogether(messages), 7) == [do.Note("one two")]
 
 
 def test_a_step_returns_all_that_was_asked_in_order_and_nothing_of_earlier_steps() -> None:

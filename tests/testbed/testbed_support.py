@@ -234,6 +234,14 @@ class Sleepless(Application):
         self.wake("up", -1)
 
 
+class Trio(Application):
+    """Wishes for three messages in one moment."""
+
+    def started(self) -> None:
+        for payload in (b"1", b"2", b"3"):
+            self.submit(payload)
+
+
 @hookimpl
 def castbed_protocols(register: Register[Protocol]) -> None:
     for protocol in (PROBE, POST, CELLS, cellular_relay.PROTOCOL):
@@ -243,6 +251,7 @@ def castbed_protocols(register: Register[Protocol]) -> None:
 @hookimpl
 def castbed_applications(register: Register[ApplicationPlugin]) -> None:
     register.add(ApplicationPlugin("chatterbox", "Never stops", Chatterbox))
+    register.add(ApplicationPlugin("trio", "Says three things at once", Trio))
     register.add(ApplicationPlugin("sleepless", "Wakes in the past", Sleepless))
 
 

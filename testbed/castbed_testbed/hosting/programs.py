@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Protocol
 
-from castbed.application import Application, Call, Submit, Wake, Wish
+from castbed.application import Application, Wake
 from castbed.errors import ContractError
-from castbed.events import Asked, Event, Submitted, SubmittedTogether
+from castbed.events import Event
 from castbed.links import Links
 from castbed.values import Message
 from castbed_testbed.hosting.agenda import Agenda
+from castbed_testbed.wishes import in_steps
 
 STEPS_AT_ONE_TIME_MAX = 100_000  # an application that answers itself for ever within one instant ends here
 CONGESTED_WAIT_NS = 1_000_000  # how long an application waits before the links are asked again
@@ -75,39 +76,19 @@ class Programs:
         while self.stirred:
             self.stirred = False
             for program in self._programs:
-                self._grant_all(program, program.take_wishes())
+                for step in in_steps(program.take_wishes(), self._name):
+                    if isinstance(step, Wake):
+                        self._wake_later(program, step)
+                    else:
+                        self._host.step(step)
             left -= 1
             if not left:
                 raise ContractError(f"an application on {self._name} never stops answering itself")
         self._granting = False
 
-    def _grant_all(self, program: Application, wishes: Iterable[Wish]) -> None:
-        """Messages between which nothing else is wished are submitted together."""
-        together: list[Message] = []
-        for wish in wishes:
-            if wish.__class__ is Submit:
-                together.append(wish.message)
-            else:
-                self._submit(together)
-                together = []
-                self._fulfil(program, wish)
-        self._submit(together)
-
-    def _submit(self, messages: list[Message]) -> None:
-        if len(messages) > 1:
-            self._host.step(SubmittedTogether(messages))
-        elif messages:
-            self._host.step(Submitted(messages[0]))
-
-    def _fulfil(self, program: Application, wish: Wish) -> None:
-        if isinstance(wish, Call):
-            self._host.step(Asked(wish.command))
-        else:
-            assert isinstance(wish, Wake)
-            if wish.delay < 0:
-                raise ContractError(f"an application on {self._name} wants to be woken in the past")
-            due = (self._awake_since or self._host.now) + wish.delay
-            self._agenda.at(due, self._wake, (program, wish.name, due))
+    def _wake_later(self, program: Application, wish: Wake) -> None:
+        due = (self._awake_since or self._host.now) + wish.delay
+        self._agenda.at(due, self._wake, (program, wish.name, due))
 
     def _wake(self, wake: tuple[Application, Any, int]) -> None:
         """Wake a program, unless the links ask it to wait.

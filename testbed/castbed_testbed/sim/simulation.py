@@ -10,10 +10,10 @@ import msgspec
 
 from castbed import actions as do
 from castbed.actions import Action, Deliver
-from castbed.application import Application, Call, Submit, Wake, Wish
+from castbed.application import Application, Wake
 from castbed.context import Context
 from castbed.errors import ContractError, PeerError
-from castbed.events import Asked, Attached, Detached, Event, Expired, Started, Submitted, ViewChanged
+from castbed.events import Asked, Attached, Detached, Event, Expired, Started, ViewChanged
 from castbed.history import Kind, LocalEvent
 from castbed.recording import local_event
 from castbed.values import View
@@ -26,6 +26,7 @@ from castbed_testbed.sim.media import WIRED, Arrival, Flight
 from castbed_testbed.sim.node import Cell, SimNode, Timer
 from castbed_testbed.sim.places import Places
 from castbed_testbed.sim.transmitter import Transmitter
+from castbed_testbed.wishes import in_steps
 
 STEPS_AT_ONE_TIME_MAX = 100_000  # an application that answers itself for ever within one instant ends here
 
@@ -321,25 +322,20 @@ class Simulation:
         node.granting = True
         for _ in range(STEPS_AT_ONE_TIME_MAX):
             node.stirred = False
-            wishes = [(program, wish) for program in node.programs for wish in program.take_wishes()]
-            if not wishes:
+            wished = [(program, program.take_wishes()) for program in node.programs]
+            if not any(wishes for _, wishes in wished):
                 node.granting = False
                 return
-            for program, wish in wishes:
-                self._fulfil(node, program, wish)
+            for program, wishes in wished:
+                for step in in_steps(wishes, node.name):
+                    if isinstance(step, Wake):
+                        self._wake_later(node, program, step)
+                    else:
+                        self._step(node, step)
         raise ContractError(f"an application on {node.name} never stops answering itself")
 
-    def _fulfil(self, node: SimNode, program: Application, wish: Wish) -> None:
-        if isinstance(wish, Submit):
-            self._step(node, Submitted(wish.message))
-        elif isinstance(wish, Call):
-            self._step(node, Asked(wish.command))
-        else:
-            assert isinstance(wish, Wake)
-            if wish.delay < 0:
-                raise ContractError(f"an application on {node.name} wants to be woken in the past")
-            life = node.life
-            self.kernel.at(self.kernel.now + wish.delay, self._wake, (node, life, program, wish.name))
+    def _wake_later(self, node: SimNode, program: Application, wish: Wake) -> None:
+        self.kernel.at(self.kernel.now + wish.delay, self._wake, (node, node.life, program, wish.name))
 
     def _wake(self, wake: tuple[SimNode, int, Application, Any]) -> None:
         node, life, program, name = wake

@@ -124,6 +124,9 @@ class RepairLayer(Machine):
     def submitted(self, message: Message) -> None:
         self.above.submitted(message)
 
+    def submitted_together(self, messages: Sequence[Message]) -> None:
+        self.above.submitted_together(messages)
+
     def view_changed(self, view: View) -> None:
         self.above.view_changed(view)
 
