@@ -23,7 +23,7 @@ from castbed_testbed.delays import Delay
 from castbed_testbed.experiment import WireSpec
 from castbed_testbed.faults import Faults, Reordering
 from castbed_testbed.hosting import storage as storage_module
-from castbed_testbed.hosting.agenda import BATCH, Agenda
+from castbed_testbed.hosting.agenda import BATCH, CALLED_OFF_MIN, Agenda
 from castbed_testbed.hosting.capturing import LiveCapture
 from castbed_testbed.hosting.clock import READINGS, STAMP_AGE_MAX, Clock, realtime_ahead
 from castbed_testbed.hosting.impairment import Impairment
@@ -122,6 +122,26 @@ def test_what_an_agenda_does_may_ask_for_more_and_other_work_gets_its_turn() -> 
         return count, turns
 
     assert asyncio.run(play()) == (3 * BATCH, 3)
+
+
+def test_what_is_called_off_is_not_done_and_does_not_pile_up() -> None:
+    async def play() -> tuple[list[int], int]:
+        done: list[int] = []
+        agenda = Agenda(time.monotonic_ns, lambda: None)
+        now, later, sizes = time.monotonic_ns(), 0, list[int]()
+        for number in range(1000):
+            agenda.call_off(agenda.at(now + 3_600_000 * MILLISECOND, done.append, -1))
+            sizes.append(len(agenda._heap))
+            if number % 100 == 0:
+                later = agenda.at(now + number * MILLISECOND // 20, done.append, number)
+        agenda.call_off(later)
+        await until(lambda: 800 in done)
+        await asyncio.sleep(0.02)
+        return done, max(sizes)
+
+    done, largest = asyncio.run(play())
+    assert done == list(range(0, 900, 100))
+    assert largest <= 10 + CALLED_OFF_MIN
 
 
 def test_a_cleared_agenda_does_nothing_more() -> None:

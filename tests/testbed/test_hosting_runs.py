@@ -13,6 +13,7 @@ from testbed_support import Seen, cells, do, post, probe, registry, say, script,
 from castbed import ContractError, Kind, UnavailableError
 from castbed.capture import read_captures
 from castbed_testbed.experiment import load
+from castbed_testbed.hosting import life
 from castbed_testbed.hosting.process import _loop_factory
 from castbed_testbed.plan import make_plan
 from castbed_testbed.report import HostReport
@@ -103,6 +104,16 @@ def test_a_cut_delays_what_is_on_a_wire_and_keeps_its_order(tmp_path: Path) -> N
     seen = hosted(post(workload=script(*lines), faults={"cuts": [cut]}), tmp_path)
     assert seen.delivered("B") == ["A1", "A2", "A3"]
     assert seen.deliveries("C")[0][1] < seen.deliveries("B")[0][1] >= 300_000
+
+
+def test_what_a_node_holds_back_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(life, "HELD_BYTES_MAX", 300)
+    cut = {"source": "A", "target": "B", "start": "0s", "end": "300ms"}
+    held = [say("A", f"{at}ms") for at in (50, 100, 150)]
+    seen = hosted(post(workload=script(*held), faults={"cuts": [cut]}), tmp_path / "fits")
+    assert seen.delivered("B") == ["A1", "A2", "A3"]
+    with pytest.raises(UnavailableError, match="B holds back 300 bytes that came over wires, and no more fits"):
+        hosted(post(workload=script(*held, say("A", "200ms")), faults={"cuts": [cut]}), tmp_path / "too-much")
 
 
 def test_a_node_keeps_what_it_persisted_through_a_kill_and_its_wires_come_back(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from castbed import actions as do
 from castbed.actions import Accept, Action, Deliver, Persist
 from castbed.capture import AIR, WIRE, event_block, frame_block
 from castbed.context import Context
-from castbed.errors import ContractError, PeerError
+from castbed.errors import ContractError, PeerError, UnavailableError
 from castbed.events import (
     Asked,
     Attached,
@@ -43,6 +43,8 @@ from castbed_testbed.hosting.outlet import Outlet
 from castbed_testbed.hosting.programs import Programs
 from castbed_testbed.hosting.storage import Storage
 from castbed_testbed.plan import Plan
+
+HELD_BYTES_MAX = 1 << 28  # of packets that wires, or cuts of them, let through later: memory is not endless
 
 
 class Life:
@@ -89,8 +91,9 @@ class Life:
         self._hearers = [listener.delivered for listener in self._listeners] if keep is None else None
         self._accepts_quietly = keep is None and not self._programs.senders
         self._timers: dict[TimerName, int] = {}
-        self._timer_serial = 0
+        """The timers that run, each with its number in the agenda."""
         self._waiting: dict[NodeNumber, int] = {}
+        self._held_bytes = 0
         self._pending = storage.pending
         self._do: dict[type[Action], Callable[[Any], None]] = {
             Deliver: self._deliver,
@@ -206,11 +209,12 @@ class Life:
         """Whether the frame is taken now; otherwise it is lost, or comes later."""
         now = self.now
         if arrival.on_wire:
-            through = self.impairment.on_wire(sender, now, len(arrival.frame) + ETHERNET_BYTES)
+            size = len(arrival.frame) + ETHERNET_BYTES
+            through = self.impairment.on_wire(sender, now, size)
             if through <= now and not self._waiting.get(sender):
                 return True
-            self._waiting[sender] = self._waiting.get(sender, 0) + 1
-            self._agenda.at(through, self._let_through, (arrival, event, sender))
+            self._hold_back(sender, size)
+            self._agenda.at(through, self._let_through, (arrival, event, sender, size))
             return False
         if not self.impairment.strikes_air:
             return True
@@ -221,9 +225,17 @@ class Life:
             self._agenda.at(now + lag, self._arrive_late, (replace(arrival, at=0), event, self.cell))
         return False
 
-    def _let_through(self, held: tuple[Arrival, Received, NodeNumber]) -> None:
-        arrival, event, sender = held
+    def _hold_back(self, sender: NodeNumber, size: int) -> None:
+        self._waiting[sender] = self._waiting.get(sender, 0) + 1
+        self._held_bytes += size
+        if self._held_bytes > HELD_BYTES_MAX:
+            most = f"{self._name} holds back {HELD_BYTES_MAX} bytes that came over wires, and no more fits"
+            raise UnavailableError(f"{most}; cut them for a shorter time, let them carry more, or send less")
+
+    def _let_through(self, held: tuple[Arrival, Received, NodeNumber, int]) -> None:
+        arrival, event, sender, size = held
         self._waiting[sender] -= 1
+        self._held_bytes -= size
         self.tick()
         self._take(replace(arrival, at=0), event)
 
@@ -358,16 +370,17 @@ class Life:
     def _set_timer(self, action: do.SetTimer) -> None:
         if action.delay < 0:
             raise ContractError(f"{self._name} set the timer {action.name!r} into the past")
-        self._timer_serial = serial = self._timer_serial + 1
-        self._timers[action.name] = serial
-        self._agenda.at(self.now + action.delay, self._expire, (action.name, serial))
+        name, timers, agenda = action.name, self._timers, self._agenda
+        if name in timers:
+            agenda.call_off(timers[name])
+        timers[name] = agenda.at(self.now + action.delay, self._expire, name)
 
-    def _expire(self, timer: tuple[TimerName, int]) -> None:
-        name, serial = timer
-        if self._timers.get(name) == serial:
-            del self._timers[name]
-            self.tick()
-            self.step(Expired(name))
+    def _expire(self, name: TimerName) -> None:
+        del self._timers[name]
+        self.tick()
+        self.step(Expired(name))
 
     def _cancel_timer(self, action: do.CancelTimer) -> None:
-        self._timers.pop(action.name, None)
+        serial = self._timers.pop(action.name, None)
+        if serial is not None:
+            self._agenda.call_off(serial)
