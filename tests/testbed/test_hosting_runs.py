@@ -69,6 +69,17 @@ def test_timers_ring_when_they_should_and_not_when_cancelled(tmp_path: Path) -> 
     assert 200 <= notes[1][1] < 1_000
 
 
+@pytest.mark.netns
+def test_a_timer_counts_from_when_all_is_sent_where_the_air_has_a_rate(tmp_path: Path) -> None:
+    """Ten frames of 1 058 bytes at 1 Mbit/s."""
+    need_namespaces()
+    shout = do("A", "100ms", "shout", times=10, size=1000)
+    alarm = do("A", "100ms", "set-alarm", name="sent", delay="0ms", when_sent=True)
+    (_, (text, at)) = hosted(probe(workload=script(shout, alarm)), tmp_path, "netns").notes("A")
+    assert text == "sent rang"
+    assert at >= 184
+
+
 def test_absence_and_return_look_to_the_machine_as_in_the_simulator(tmp_path: Path) -> None:
     faults = {"absences": [{"node": "B", "start": "100ms", "end": "300ms"}]}
     data = probe(workload=script(say("A", "200ms", "unheard"), say("A", "400ms", "heard")), faults=faults)

@@ -54,10 +54,11 @@ class Said(Packet, frozen=True, tag=1):
 
 
 class SetAlarm(Command, frozen=True):
-    """Set the timer `name`."""
+    """Set the timer `name`; `when_sent` as in `Machine.set_timer`."""
 
     name: str
     delay: Duration
+    when_sent: bool = False
 
 
 class CancelAlarm(Command, frozen=True):
@@ -125,7 +126,7 @@ class Probe(Machine):
 
     @on(SetAlarm)
     def alarm_set(self, command: SetAlarm) -> None:
-        self.set_timer(command.name, command.delay)
+        self.set_timer(command.name, command.delay, command.when_sent)
 
     @on(CancelAlarm)
     def alarm_cancelled(self, command: CancelAlarm) -> None:

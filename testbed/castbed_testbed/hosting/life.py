@@ -80,7 +80,8 @@ class Life:
         keep = None if capture is None else capture.append
         self._keep = keep
         self._heads: dict[tuple[NodeNumber, NodeNumber], bytes] = {}
-        self._outlet = Outlet(self, plan.topology, codec, links, keep, own_copy, self._too_large)
+        rate = plan.experiment.topology.air.rate if network.shapes_air else 0
+        self._outlet = Outlet(self, plan.topology, codec, links, keep, own_copy, self._too_large, rate)
         self._outlet.cell = cell
         self._agenda = Agenda(clock.now, self._close_door)
         random = plan.random(f"machine/{me}/{number}")
@@ -373,7 +374,8 @@ class Life:
         name, timers, agenda = action.name, self._timers, self._agenda
         if name in timers:
             agenda.call_off(timers[name])
-        timers[name] = agenda.at(self.now + action.delay, self._expire, name)
+        start = max(self.now, self._outlet.air_free) if action.when_sent else self.now
+        timers[name] = agenda.at(start + action.delay, self._expire, name)
 
     def _expire(self, name: TimerName) -> None:
         del self._timers[name]

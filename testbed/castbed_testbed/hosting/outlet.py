@@ -13,8 +13,9 @@ from castbed.links import NOWHERE, SHARED_AIR, Arrival, Cell, Links
 from castbed.packets import Packet
 from castbed.topology import Topology
 from castbed.values import NOBODY, NodeNumber
-from castbed.wire import Codec, FrameTooLargeError, ethernet_frame
+from castbed.wire import ETHERNET_BYTES, Codec, FrameTooLargeError, ethernet_frame
 
+SECOND = 1_000_000_000
 Keep = Callable[[bytes], None]
 
 
@@ -28,7 +29,8 @@ class Sender(Protocol):
 class Outlet:
     """The transmitters of one node. What the node sends to itself gathers in `own` and never leaves it.
 
-    `keep` takes the blocks of frames for the capture; None where there is no capture.
+    `keep` takes the blocks of frames for the capture; None where there is no capture. Where the air has a `rate`, in
+    bit/s, `air_free` is when all is sent that was put on it; without one (0) that is at once.
     """
 
     def __init__(
@@ -40,9 +42,11 @@ class Outlet:
         keep: Keep | None,
         own_copy: bool,
         too_large: Callable[[str], None],
+        rate: int = 0,
     ) -> None:
         self.own: deque[tuple[Arrival, Packet]] = deque()
         self.frames = 0
+        self.air_free = 0
         self.cell: Cell = SHARED_AIR
         self._node = node
         self._me = node.me
@@ -55,13 +59,14 @@ class Outlet:
         self._keep = keep
         self._own_copy = own_copy
         self._too_large = too_large
+        self._rate = rate
 
     def broadcast(self, action: Broadcast) -> None:
         frame = self._on_air(action.packet, NOBODY)
         if frame is None:
             return
         if self.cell != NOWHERE:
-            self._links.transmit(frame, ())
+            self._put_on_air(frame, ())
         if self._own_copy:
             self.own.append((Arrival(False, NOBODY, frame, 0), action.packet))
 
@@ -104,7 +109,13 @@ class Outlet:
     def _transmit(self, packet: Packet, to: tuple[NodeNumber, ...]) -> None:
         frame = self._on_air(packet, to[0] if len(to) == 1 else NOBODY)
         if frame is not None and self.cell != NOWHERE:
-            self._links.transmit(frame, to)
+            self._put_on_air(frame, to)
+
+    def _put_on_air(self, frame: bytes, to: tuple[NodeNumber, ...]) -> None:
+        self._links.transmit(frame, to)
+        if self._rate:
+            takes = (len(frame) + ETHERNET_BYTES) * 8 * SECOND // self._rate
+            self.air_free = max(self.air_free, self._node.now) + takes
 
     def _over_wires(self, packet: Packet, to: Sequence[NodeNumber]) -> None:
         frame = self._encoded(packet)
