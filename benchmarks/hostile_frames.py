@@ -30,10 +30,11 @@ from typing import Any
 
 from castbed import Context, Mid, PeerError, Received
 from castbed.actions import Deliver
-from castbed.assembly import choose
+from castbed.assembly import Chosen, choose
 from castbed.authentication import CODE_BYTES, Seal, SealedCodec
 from castbed.links import SHARED_AIR, Arrival
 from castbed.topology import broadcast
+from castbed.wire import Codec
 from castbed_adapters.udp.addresses import draw_groups, find_interface
 from castbed_adapters.udp.air import DATAGRAM_BYTES_MAX, ENVELOPE, MAGIC, SLIP, VERSION, MulticastAir, checked
 from castbed_adapters.wifi.envelope import letter_bytes, read_letter
@@ -70,6 +71,10 @@ def letter(frame: bytes) -> bytes:
     return letter_bytes(RUN, frame, 0, ())
 
 
+def codec_of(chosen: Chosen, key: bool) -> Codec:
+    return chosen.sealed_codec(Seal(KEY), 0, time.monotonic_ns) if key else chosen.codec()
+
+
 class Target:
     """One node; counts what came through to its machine and what that delivered."""
 
@@ -77,7 +82,7 @@ class Target:
 
     def __init__(self, key: bool) -> None:
         chosen = choose(PROTOCOL, "repaired")
-        self.codec = chosen.codec(Seal(KEY) if key else None)
+        self.codec = codec_of(chosen, key)
         topology = broadcast(("A", "B", "C"))
         self.machine = chosen.machine(Context(1, topology, Random(1)))
 
@@ -102,7 +107,7 @@ class Target:
 
 def prepared(key: bool) -> tuple[Target, list[bytes]]:
     """A node that has heard its peers, and what it has heard."""
-    target, writer = Target(key), choose(PROTOCOL, "repaired").codec(Seal(KEY) if key else None)
+    target, writer = Target(key), codec_of(choose(PROTOCOL, "repaired"), key)
     said = [writer.encode(Data(1, Mid(2, number), b"payload", None), 2) for number in range(1, KNOWN + 1)]
     for frame in said:
         target.take(frame)

@@ -11,7 +11,7 @@ from castbed.values import NodeNumber
 class PlainNetwork:
     """All nodes are on this machine and in its network; nothing is done to what they send."""
 
-    shapes_air = False
+    shapes_air = strikes_air = False
     emulates_wires = False
 
     def enter(self, node: NodeNumber) -> None:

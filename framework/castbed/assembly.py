@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import msgspec
@@ -62,10 +62,16 @@ class Chosen(msgspec.Struct, frozen=True):
         given = frozenset(self.repair.gives) if self.repair else frozenset()
         return (self.variant.needs | below) - given
 
-    def codec(self, seal: Seal | None = None, life: int = 0) -> Codec:
-        """For what goes over the network; with a seal, for one life of one node."""
-        families = self._families() | ({FAMILY: RepairLayer.PACKETS} if self.repair else {})
-        return Codec(families) if seal is None else SealedCodec(families, seal, life)
+    def codec(self) -> Codec:
+        """For what goes over the network."""
+        return Codec(self._on_network())
+
+    def sealed_codec(self, seal: Seal, life: int, now: Callable[[], int]) -> SealedCodec:
+        """The same with a seal, for one life of one node; `now` is a clock that all nodes share."""
+        return SealedCodec(self._on_network(), seal, life, now)
+
+    def _on_network(self) -> dict[str, tuple[type[Packet], ...]]:
+        return self._families() | ({FAMILY: RepairLayer.PACKETS} if self.repair else {})
 
     def _families(self) -> dict[str, tuple[type[Packet], ...]]:
         families = {self.protocol.name: self.protocol.packets}

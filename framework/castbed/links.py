@@ -62,7 +62,7 @@ class RunSetting(msgspec.Struct, frozen=True):
 
 
 class Arrival(msgspec.Struct, frozen=True, gc=False):
-    """A frame that came in. `to` is NOBODY for a frame that was meant for several.
+    """A frame that came in. `to` are those whom it was meant for (nobody: everybody who heard it).
 
     `at` is the kernel's time of reception (CLOCK_REALTIME, nanoseconds), 0 where the link has none. `inside` is what
     the frame carries, and who sent it, where a node of the same process did and nobody has to decode it; there may be
@@ -70,7 +70,7 @@ class Arrival(msgspec.Struct, frozen=True, gc=False):
     """
 
     on_wire: bool
-    to: NodeNumber
+    to: tuple[NodeNumber, ...]
     frame: bytes
     at: int
     inside: tuple[Packet, NodeNumber] | None = None
@@ -126,12 +126,14 @@ class Links(Protocol):
 class Network(Protocol):
     """What a run has of a network: opened before its nodes are started, closed when they are gone.
 
-    `shapes_air` says that the network itself loses, delays and duplicates what is on its air, as the experiment wants,
-    and counts that in `effects`; otherwise the host does it at the receiver. `emulates_wires` asks the host to hold
-    back what comes over wires as long as it would travel on those of the experiment.
+    `shapes_air` says that what is on its air takes as long there as the experiment wants. `strikes_air` says that the
+    network itself loses, doubles, reorders and cuts it, and counts that in `effects`; otherwise the host does it at the
+    receiver. `emulates_wires` asks the host to hold back what comes over wires as long as it would travel on those of
+    the experiment.
     """
 
     shapes_air: bool
+    strikes_air: bool
     emulates_wires: bool
 
     def open(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -59,9 +60,11 @@ class Plan(msgspec.Struct, frozen=True):
             chosen.variant.guarantees,
         )
 
-    def codec(self, life: int) -> Codec:
+    def codec(self, life: int, now: Callable[[], int]) -> Codec:
         """The codec of one life of one node on a real network; with a key it takes only sealed frames."""
-        return self.chosen.codec(self.secret.seal() if self.secret else None, life)
+        if self.secret is None:
+            return self.chosen.codec()
+        return self.chosen.sealed_codec(self.secret.seal(), life, now)
 
     def random(self, purpose: str) -> Random:
         """The random source for one purpose; sources of different purposes never influence each other."""

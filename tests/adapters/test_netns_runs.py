@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,23 @@ def test_a_long_frame_travels_in_pieces(tmp_path: Path) -> None:
     outcome = run_on("netns", data, tmp_path)
     assert outcome.failures == []
     assert outcome.summary["delivered"] == outcome.summary["expected"] > 0
+
+
+def test_with_a_key_second_copies_reach_the_machines_and_nothing_honest_is_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CASTBED_TEST_KEY", "a key that nobody guesses")
+    faults = {"duplication": 0.5, "loss": 0.1, "cuts": [{"source": "A", "target": "B", "start": "0s", "end": "300ms"}]}
+    data = {**CHAT, "key": {"env": "CASTBED_TEST_KEY"}, "faults": faults}
+    outcome = run_on("netns", {**data, "protocol": {"name": "sb", "variant": "repaired"}}, tmp_path)
+    assert outcome.failures == []
+    heard = [
+        Counter(frame.data for frame in capture.frames if not frame.outgoing)
+        for capture in read_captures(tmp_path / "netns")
+    ]
+    twice = sum(count - 1 for frames in heard for count in frames.values())
+    assert twice == outcome.summary["faults"]["duplication"] > 0
+    assert {"forged", "replayed", "foreign"}.isdisjoint(outcome.summary["links"])
 
 
 def test_several_nodes_may_share_a_process(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ class Said(Packet, frozen=True, tag=1):
 
 
 def frame(payload: bytes = b"payload", sealed: bool = False) -> bytes:
-    codec = SealedCodec({"talk": (Said,)}, Seal(bytes(16)), 0) if sealed else Codec({"talk": (Said,)})
+    codec = SealedCodec({"talk": (Said,)}, Seal(bytes(16)), 0, lambda: 0) if sealed else Codec({"talk": (Said,)})
     return codec.encode(Said(1, Mid(2, 1), payload, "words"), 2)
 
 

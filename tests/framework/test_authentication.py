@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from castbed import Group, Mid, Packet, PeerError
+from castbed import Group, Mid, Packet, PeerError, authentication
 from castbed.authentication import (
     SEAL_BYTES,
     WINDOW,
@@ -20,6 +20,7 @@ from castbed.authentication import (
     SealedCodec,
     Window,
     derived_key,
+    place,
 )
 from castbed.capture import FrameHeader
 from castbed.wire import FRAME_BYTES_MAX, HAS_MID, HEADER, SEALED, Codec, FrameTooLargeError
@@ -41,8 +42,9 @@ SAID = Said(3, Mid(2, 7), b"payload", "words")
 FAMILIES = {"talk": (Said,)}
 
 
-def node(life: int = 0, key: bytes = KEY, run: bytes = b"run") -> SealedCodec:
-    return SealedCodec(FAMILIES, Seal(key, run), life)
+def node(life: int = 0, key: bytes = KEY, run: bytes = b"run", now: int = 0) -> SealedCodec:
+    """A node whose clock stands still."""
+    return SealedCodec(FAMILIES, Seal(key, run), life, lambda: now)
 
 
 def test_a_sealed_packet_comes_out_as_it_went_in() -> None:
@@ -107,13 +109,38 @@ def test_frames_may_overtake_each_other_within_the_window() -> None:
     assert all(receiver.decode(frame)[0] == SAID for frame in frames)
 
 
-def test_a_frame_from_below_the_window_counts_as_seen() -> None:
+def test_a_frame_from_before_the_window_counts_as_seen() -> None:
     sender, receiver = node(), node()
-    frames = [sender.encode(SAID, 2) for _ in range(WINDOW + 1)]
-    receiver.decode(frames[-1])
-    receiver.decode(frames[1])
+    early, last, *frames = [sender.encode(SAID, 2) for _ in range(WINDOW + 2)]
+    for frame in frames:
+        receiver.decode(frame)
+    receiver.decode(last)
     with pytest.raises(ReplayedError):
-        receiver.decode(frames[0])
+        receiver.decode(early)
+
+
+def test_a_frame_counts_only_at_its_place() -> None:
+    """Nobody takes it to another cell, to another addressee, or from a wire to the air."""
+    here = place(False, 3, (4, 5))
+    others = [place(True, 3, (4, 5)), place(False, 2, (4, 5)), place(False, 3, (4,)), place(False, 3, ()), b""]
+    frame, receiver = node().encode(SAID, 2, here), node()
+    for elsewhere in others:
+        with pytest.raises(ForgedError):
+            receiver.decode(frame, elsewhere)
+    assert receiver.decode(frame, here) == (SAID, 2)
+    assert receiver.guard.dropped == {"forged": len(others)}
+
+
+def test_what_was_sealed_before_its_receiver_listened_is_too_late_also_after_a_newer_frame() -> None:
+    old, new = (node(now=now).encode(SAID, 2) for now in (1_000, 2_000))
+    receiver = node(life=1)
+    for frame in (old, new, old):
+        if frame is new:
+            receiver.decode(frame, since=1_500)
+        else:
+            with pytest.raises(ReplayedError):
+                receiver.decode(frame, since=1_500)
+    assert receiver.guard.dropped == {"replayed": 2}
 
 
 def test_a_new_life_begins_anew_and_ends_the_old_one() -> None:
@@ -132,13 +159,16 @@ def test_senders_have_windows_of_their_own() -> None:
     receiver.decode(other.encode(SAID, 3))
 
 
-@given(st.lists(st.integers(0, 3 * WINDOW), max_size=200))
-def test_a_window_admits_each_counter_once_and_all_within_reach(counters: list[int]) -> None:
-    window, seen = Window(0), set[int]()
-    for counter in counters:
-        in_reach = counter > max(seen, default=-1) - WINDOW
-        assert window.admits(counter) == (in_reach and counter not in seen)
-        seen |= {counter}
+@given(st.lists(st.integers(0, 40), max_size=200))
+def test_a_window_admits_each_frame_once_and_none_that_is_older_than_those_it_knows(times: list[int]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(authentication, "WINDOW", 8)
+        window, admitted = Window(0), list[int]()
+        for at in times:
+            over = sorted(admitted)[:-8]
+            expected = at not in admitted and at > max(over, default=-1)
+            assert window.admits(at) == expected
+            admitted += [at] * expected
 
 
 def test_a_sealed_frame_is_no_larger_than_a_frame_may_be() -> None:

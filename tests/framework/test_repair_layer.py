@@ -201,7 +201,7 @@ def test_a_packet_that_fits_no_frame_gets_no_number_and_leaves_a_note(size: int)
 
 
 def test_the_largest_packet_that_is_carried_fits_a_frame_with_its_seal() -> None:
-    codec = choose(caster(), repair=RepairOptions()).codec(Seal(bytes(16)))
+    codec = choose(caster(), repair=RepairOptions()).sealed_codec(Seal(bytes(16)), 0, lambda: 0)
     table = bench("AB")
     table.submit("A", bytes(FRAME_BYTES_MAX - 44 - 6 - 96))
     resent = msgspec.structs.replace(table.in_flight[0].packet, age_us=2**60, number=2**60, life=2**31)

@@ -298,7 +298,7 @@ def test_few_nodes_have_a_process_each_and_many_share_one_per_core(monkeypatch: 
 
 
 def _impairment(faults: Faults, *blocks: Block) -> Impairment:
-    return Impairment(2, faults, blocks, Random(1), air_is_shaped=False)
+    return Impairment(2, faults, blocks, Random(1), air_is_struck=False)
 
 
 def test_copies_are_lost_and_doubled_as_often_as_asked_for() -> None:
@@ -329,7 +329,7 @@ def test_on_a_wire_a_cut_delays_and_nothing_overtakes() -> None:
 
 
 def test_a_network_that_shapes_its_air_leaves_the_host_only_the_wires() -> None:
-    shaped = Impairment(2, Faults(loss=1.0), (Block(1, 2, 0, 9, "cuts"),), Random(1), air_is_shaped=True)
+    shaped = Impairment(2, Faults(loss=1.0), (Block(1, 2, 0, 9, "cuts"),), Random(1), air_is_struck=True)
     assert (shaped.strikes_air, shaped.strikes_wire) == (False, True)
 
 

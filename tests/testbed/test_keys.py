@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from time import monotonic_ns
 from typing import Any
 
 import pytest
@@ -108,8 +109,8 @@ def test_no_file_of_a_run_holds_the_key(tmp_path: Path) -> None:
 
 def test_nodes_on_real_networks_seal_with_the_key_and_the_run() -> None:
     plan, later = (make_plan(load(sealed()).experiment, REGISTRY) for _ in range(2))
-    assert isinstance(plan.codec(0), SealedCodec)
-    assert not isinstance(make_plan(load(PLAIN).experiment, REGISTRY).codec(0), SealedCodec)
+    assert isinstance(plan.codec(0, monotonic_ns), SealedCodec)
+    assert not isinstance(make_plan(load(PLAIN).experiment, REGISTRY).codec(0, monotonic_ns), SealedCodec)
     assert plan.secret is not None
     assert later.secret is not None
     assert plan.secret.run != later.secret.run

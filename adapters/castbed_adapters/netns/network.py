@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from castbed.links import NOWHERE, Cell, Heard, RunSetting
 from castbed.packets import Packet
 from castbed.topology import Topology
@@ -23,13 +25,17 @@ from castbed_adapters.wifi.sockets import interface_index
 
 
 class NetnsNetwork:
-    """What a run has: everything of it vanishes with the processes of the run."""
+    """What a run has: everything of it vanishes with the processes of the run.
+
+    The medium strikes what is on its air; with a key the nodes do, behind the check, or a second copy were a replay.
+    """
 
     shapes_air = True
     emulates_wires = True
 
     def __init__(self, setting: RunSetting) -> None:
         self._setting = setting
+        self.strikes_air = setting.prover is None
         self._options: NetnsOptions = setting.options
         self._spaces: dict[NodeNumber, Space] = {}
         self._hub: Space | None = None
@@ -52,15 +58,20 @@ class NetnsNetwork:
     def _medium(self) -> MediumSpec:
         setting = self._setting
         air, faults = setting.experiment.topology.air, setting.experiment.faults
-        return MediumSpec(
+        spec = MediumSpec(
             cells=dict.fromkeys(self._on_air, NOWHERE),
             delay=air.delay,
             rate=air.rate,
+            seed=f"{setting.experiment.seed}/medium",
+        )
+        if not self.strikes_air:
+            return spec
+        return replace(
+            spec,
             loss=faults.loss,
             duplication=faults.duplication,
             reordering=faults.reordering,
             blocks=setting.blocks,
-            seed=f"{setting.experiment.seed}/medium",
         )
 
     def enter(self, node: NodeNumber) -> None:

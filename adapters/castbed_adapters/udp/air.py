@@ -16,7 +16,7 @@ from time import monotonic_ns
 from zlib import crc32
 
 from castbed.links import NOWHERE, Arrival, Cell, Heard
-from castbed.values import NOBODY, NodeNumber
+from castbed.values import NodeNumber
 from castbed_adapters.receiving import ANCILLARY_BYTES, KernelNotes, ask_for_notes, make_room
 from castbed_adapters.udp.addresses import Groups, SocketAddress
 
@@ -221,9 +221,10 @@ class MulticastAir:
             offset = start + length
             if offset > size:
                 raise ValueError("a frame that reaches beyond its datagram")
-            if count and not _is_among(me, buffer, start, count):
+            to = _numbers(buffer, start, count) if count else ()
+            if to and me not in to:
                 continue
-            arrivals.append(Arrival(False, me if count == 1 else NOBODY, bytes(view[start:offset]), at))
+            arrivals.append(Arrival(False, to, bytes(view[start:offset]), at))
 
 
 def checked(datagram: bytes) -> bytes:
@@ -231,8 +232,8 @@ def checked(datagram: bytes) -> bytes:
     return datagram + CHECKSUM.pack(crc32(datagram))
 
 
-def _is_among(node: NodeNumber, buffer: bytearray, end: int, count: int) -> bool:
-    """Whether the node is one of those whose numbers end there."""
+def _numbers(buffer: bytearray, end: int, count: int) -> tuple[NodeNumber, ...]:
+    """The nodes whose numbers end there."""
     if count == 1:
-        return bool(NUMBER.unpack_from(buffer, end - NUMBER.size)[0] == node)
-    return (node,) in NUMBER.iter_unpack(buffer[end - count * NUMBER.size : end])
+        return NUMBER.unpack_from(buffer, end - NUMBER.size)
+    return tuple(number for (number,) in NUMBER.iter_unpack(buffer[end - count * NUMBER.size : end]))

@@ -198,7 +198,7 @@ class _Wire(asyncio.Protocol):
 
     def take_frames(self) -> None:
         """Hand over all complete frames."""
-        data, at, arrivals, me = self._incoming, 0, list[Arrival](), self._wires.me
+        data, at, arrivals, to = self._incoming, 0, list[Arrival](), (self._wires.me,)
         while at + LENGTH.size <= len(data):
             (length,) = LENGTH.unpack_from(data, at)
             if length > FRAME_BYTES_MAX:
@@ -208,7 +208,7 @@ class _Wire(asyncio.Protocol):
             end = at + LENGTH.size + length
             if end > len(data):
                 break
-            arrivals.append(Arrival(True, me, data[at + LENGTH.size : end], 0))
+            arrivals.append(Arrival(True, to, data[at + LENGTH.size : end], 0))
             at = end
         self._incoming = data[at:]
         if arrivals and self._wires.heard is not None:

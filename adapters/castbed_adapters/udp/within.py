@@ -73,7 +73,7 @@ class InnerWire:
 
     def put(self, frame: bytes, packet: Packet | None) -> None:
         inside = None if packet is None else (packet, self._wires.me)
-        self._outgoing.append(Arrival(True, self._peer, frame, 0, inside))
+        self._outgoing.append(Arrival(True, (self._peer,), frame, 0, inside))
 
     def flush(self) -> None:
         other = self.other

@@ -246,7 +246,7 @@ class WifiLinks:
             self.counters["malformed"] += 1
             return
         if letter is not None and self._is_for_me(letter):
-            arrivals.append(Arrival(False, self._me if len(letter.to) == 1 else NOBODY, letter.frame, at))
+            arrivals.append(Arrival(False, letter.to, letter.frame, at))
 
     def _completed(self, ethertype: int, inside: bytes) -> Letter | None:
         """The letter that is whole with this piece."""

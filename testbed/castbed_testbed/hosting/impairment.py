@@ -29,7 +29,7 @@ class Impairment:
         faults: Faults,
         blocks: tuple[Block, ...],
         random: Random,
-        air_is_shaped: bool,
+        air_is_struck: bool,
         wire: WireSpec | None = None,
     ) -> None:
         self.effects: Counter[str] = Counter()
@@ -41,7 +41,7 @@ class Impairment:
         self._wire_free: dict[NodeNumber, int] = {}
         self._through: dict[NodeNumber, int] = {}
         strikes = faults.loss or faults.duplication or faults.reordering or self._blocks
-        self.strikes_air = bool(strikes) and not air_is_shaped
+        self.strikes_air = bool(strikes) and not air_is_struck
         self.strikes_wire = bool(self._blocks) or wire is not None
         self.strikes = self.strikes_air or self.strikes_wire
 

@@ -8,12 +8,14 @@ leaves a capture and a storage that know of everything that anybody else may hav
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from time import monotonic_ns
 from typing import Any
 
 from msgspec.structs import replace
 
 from castbed import actions as do
 from castbed.actions import Accept, Action, Deliver, Persist
+from castbed.authentication import SealedCodec, place
 from castbed.capture import AIR, WIRE, event_block, frame_block
 from castbed.context import Context
 from castbed.errors import ContractError, PeerError, UnavailableError
@@ -30,9 +32,9 @@ from castbed.events import (
 )
 from castbed.history import Kind, LocalEvent
 from castbed.links import NOWHERE, Arrival, Cell, Links, Network
-from castbed.packets import Command
+from castbed.packets import Command, Packet
 from castbed.recording import delivered, local_event
-from castbed.values import NodeNumber, View
+from castbed.values import NOBODY, NodeNumber, View
 from castbed.wire import ETHERNET_BYTES, ethernet_frame
 from castbed_testbed.hosting.agenda import Agenda
 from castbed_testbed.hosting.capturing import LiveCapture
@@ -69,9 +71,12 @@ class Life:
         faults, blocks = plan.experiment.faults, plan.schedule.blocks
         wire = plan.experiment.topology.wire if network.emulates_wires else None
         on_air = plan.random(f"air/{me}/{number}")
-        self.impairment = Impairment(me, faults, blocks, on_air, network.shapes_air, wire)
-        codec = plan.codec(number)
+        self.impairment = Impairment(me, faults, blocks, on_air, network.strikes_air, wire)
+        codec = plan.codec(number, monotonic_ns)
         self._decode = codec.decode
+        self._seals = codec if isinstance(codec, SealedCodec) else None
+        self._listens_since = self._in_cell_since = monotonic_ns() if number else 0
+        """What was sealed before, on wires and on the air, was for others."""
         self._nodes = len(plan.topology.nodes)
         self._name = plan.topology.name(me)
         self._steps = self._submitted = self._delivered = 0
@@ -132,10 +137,10 @@ class Life:
         if self._is_over:
             return
         clock, decode, step, perform = self.clock.now, self._decode, self._step_machine, self._perform
-        me, nodes, keep, strikes = self.me, self._nodes, self._keep, self.impairment.strikes
+        me, nodes, keep, strikes, seals = self.me, self._nodes, self._keep, self.impairment.strikes, self._seals
         for arrival in arrivals:
             try:
-                packet, sender = arrival.inside or decode(arrival.frame)
+                packet, sender = arrival.inside or (decode(arrival.frame) if seals is None else self._unsealed(arrival))
             except PeerError as error:
                 self.links.counters[error.counter] += 1
                 continue
@@ -206,6 +211,12 @@ class Life:
 
     # --- arrivals ----------------------------------------------------------------------------------------------------
 
+    def _unsealed(self, arrival: Arrival) -> tuple[Packet, NodeNumber]:
+        assert self._seals is not None
+        if arrival.on_wire:
+            return self._seals.decode(arrival.frame, place(True, NOWHERE, arrival.to), self._listens_since)
+        return self._seals.decode(arrival.frame, place(False, self.cell, arrival.to), self._in_cell_since)
+
     def _passes(self, arrival: Arrival, event: Received, sender: NodeNumber) -> bool:
         """Whether the frame is taken now; otherwise it is lost, or comes later."""
         now = self.now
@@ -253,7 +264,7 @@ class Life:
 
     def _capture(self, arrival: Arrival, sender: NodeNumber) -> None:
         assert self._keep is not None
-        to, at = arrival.to, arrival.at
+        to, at = arrival.to[0] if len(arrival.to) == 1 else NOBODY, arrival.at
         head = self._heads.get((sender, to))
         if head is None:
             head = self._heads[sender, to] = ethernet_frame(b"", sender, to)
@@ -262,6 +273,7 @@ class Life:
 
     def _tune(self, cell: Cell) -> None:
         self.cell = self._outlet.cell = cell
+        self._in_cell_since = monotonic_ns()
         self.links.tune(cell)
 
     # --- steps -------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from castbed.actions import Broadcast, Multicast, Send
+from castbed.authentication import SealedCodec, place
 from castbed.capture import AIR, WIRE, frame_block
 from castbed.errors import ContractError
 from castbed.links import NOWHERE, SHARED_AIR, Arrival, Cell, Links
@@ -55,6 +56,7 @@ class Outlet:
         self._by_air = set[NodeNumber]()  # nodes that were found to be reached on the air only
         self._bare = links.neighbours if keep is None else frozenset[NodeNumber]()
         self._encode = codec.encode
+        self._seals = codec if isinstance(codec, SealedCodec) else None
         self._links = links
         self._keep = keep
         self._own_copy = own_copy
@@ -62,13 +64,13 @@ class Outlet:
         self._rate = rate
 
     def broadcast(self, action: Broadcast) -> None:
-        frame = self._on_air(action.packet, NOBODY)
+        frame = self._on_air(action.packet, ())
         if frame is None:
             return
         if self.cell != NOWHERE:
             self._put_on_air(frame, ())
         if self._own_copy:
-            self.own.append((Arrival(False, NOBODY, frame, 0), action.packet))
+            self.own.append((Arrival(False, (), frame, 0), action.packet))
 
     def send(self, action: Send) -> None:
         to = action.to
@@ -107,7 +109,7 @@ class Outlet:
             self._transmit(packet, tuple(on_air))
 
     def _transmit(self, packet: Packet, to: tuple[NodeNumber, ...]) -> None:
-        frame = self._on_air(packet, to[0] if len(to) == 1 else NOBODY)
+        frame = self._on_air(packet, to)
         if frame is not None and self.cell != NOWHERE:
             self._put_on_air(frame, to)
 
@@ -118,20 +120,22 @@ class Outlet:
             self.air_free = max(self.air_free, self._node.now) + takes
 
     def _over_wires(self, packet: Packet, to: Sequence[NodeNumber]) -> None:
-        frame = self._encoded(packet)
-        if frame is None:
-            return
-        self.frames += len(to)
+        frame = None
         for number in to:
+            if frame is None or self._seals is not None:
+                frame = self._encoded(packet, True, (number,))
+            if frame is None:
+                return
+            self.frames += 1
             if self._keep is not None:
                 self._sent(WIRE, frame, number)
             if number == self._me:
-                self.own.append((Arrival(True, number, frame, 0), packet))
+                self.own.append((Arrival(True, (number,), frame, 0), packet))
             else:
                 self._links.forward(frame, number, packet)
 
-    def _on_air(self, packet: Packet, to: NodeNumber) -> bytes | None:
-        frame = self._encoded(packet)
+    def _on_air(self, packet: Packet, to: tuple[NodeNumber, ...]) -> bytes | None:
+        frame = self._encoded(packet, False, to)
         if frame is None:
             return None
         most = self._links.air_frame_bytes_max
@@ -140,12 +144,14 @@ class Outlet:
             return None
         self.frames += 1
         if self._keep is not None:
-            self._sent(AIR, frame, to)
+            self._sent(AIR, frame, to[0] if len(to) == 1 else NOBODY)
         return frame
 
-    def _encoded(self, packet: Packet) -> bytes | None:
+    def _encoded(self, packet: Packet, on_wire: bool, to: Sequence[NodeNumber]) -> bytes | None:
         try:
-            return self._encode(packet, self._me)
+            if self._seals is None:
+                return self._encode(packet, self._me)
+            return self._seals.encode(packet, self._me, place(on_wire, NOWHERE if on_wire else self.cell, to))
         except FrameTooLargeError as error:
             self._too_large(str(error))
             return None
