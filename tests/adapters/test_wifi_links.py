@@ -10,6 +10,7 @@ import struct
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -304,6 +305,47 @@ def test_without_the_right_to_raw_sockets_the_remedy_is_named(monkeypatch: pytes
         open_packet_socket("lo", (0, 0), 65_536, stamps=False)
 
 
+def in_monitor_mode(work: Callable[[int], Awaitable[None]], **how: Any) -> None:
+    """`work` gets the descriptor that is the air of the interface mon0."""
+
+    async def all_of_it(air: int) -> None:
+        await work(air)
+
+    def inside() -> None:
+        air = monitor(**how)
+        try:
+            asyncio.run(all_of_it(air))
+        finally:
+            os.close(air)
+
+    in_namespace(inside)
+
+
+def injected(air: int) -> list[bytes]:
+    """What went out so far."""
+    frames = []
+    with suppress(BlockingIOError):
+        while True:
+            frames.append(os.read(air, 65_536))
+    return frames
+
+
+@pytest.mark.parametrize("mtu", [1500, 3000], ids=["of a cable", "as large as 802.11 has"])
+def test_what_is_too_long_for_one_injected_frame_goes_in_pieces_that_the_interface_takes(mtu: int) -> None:
+    async def work(air: int) -> None:
+        sender, receiver = links(1, "mon0", mode="monitor"), links(2, "mon0", mode="monitor")
+        async with Ear(sender, receiver) as ear:
+            sent = [frame(bytes(size)) for size in (1_300, 1_400, 2_200, 2_304, 10_000)]
+            for one in sent:
+                sender.transmit(one, ())
+                sender.flush()
+            assert [arrival.frame for arrival in await ear.heard(len(sent))] == sent
+            assert max(map(len, injected(air))) <= mtu
+            assert not +sender.counters
+
+    in_monitor_mode(work, mtu=mtu)
+
+
 def test_frames_are_injected_and_captured_in_monitor_mode() -> None:
     async def work(air: int) -> None:
         me = links(1, "mon0", mode="monitor")
@@ -311,20 +353,12 @@ def test_frames_are_injected_and_captured_in_monitor_mode() -> None:
             me.transmit(frame(), ())
             me.flush()
             await asyncio.sleep(0.05)
-            injected = os.read(air, 4096)
             framing = MonitorFraming(b"\x02\xcb\0\0\0\2", bytes.fromhex(DEFAULT_BSSID.replace(":", "")))
-            assert framing.unwrapped(injected) == (ETHERTYPE, letter_bytes(TOKEN, frame(), SHARED_AIR, ()))
+            assert framing.unwrapped(injected(air)[0]) == (ETHERTYPE, letter_bytes(TOKEN, frame(), SHARED_AIR, ()))
             os.write(air, framing.wrapped(ETHERTYPE, letter_bytes(TOKEN, frame(sender=2), SHARED_AIR, ())))
             assert [arrival.frame for arrival in await ear.heard(1)] == [frame(sender=2)]
 
-    def inside() -> None:
-        air = monitor()
-        try:
-            asyncio.run(work(air))
-        finally:
-            os.close(air)
-
-    in_namespace(inside)
+    in_monitor_mode(work)
 
 
 def padded(framing: MonitorFraming, letter: bytes, with_time: bool) -> bytes:

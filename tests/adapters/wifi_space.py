@@ -54,7 +54,7 @@ def cable(mtu: int = 1500, plugged: bool = True) -> None:
             routes.link("set", index=index, state="up", mtu=mtu)
 
 
-def monitor(name: str = "mon0") -> int:
+def monitor(name: str = "mon0", mtu: int = 1500) -> int:
     """An interface that looks like one in monitor mode; whoever has the descriptor is the air."""
     try:
         descriptor = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
@@ -63,5 +63,5 @@ def monitor(name: str = "mon0") -> int:
     fcntl.ioctl(descriptor, TUNSETIFF, struct.pack("16sH22x", name.encode(), IFF_TAP | IFF_NO_PI))
     fcntl.ioctl(descriptor, TUNSETLINK, ARPHRD_RADIOTAP)
     with IPRoute() as routes:
-        routes.link("set", index=routes.link_lookup(ifname=name)[0], state="up")
+        routes.link("set", index=routes.link_lookup(ifname=name)[0], state="up", mtu=mtu)
     return descriptor

@@ -115,8 +115,10 @@ class WifiLinks:
         return MonitorFraming(b"\x02\xcb" + self._me.to_bytes(4, "big"), bssid)
 
     def _room(self, mtu: int) -> int:
-        """For a letter or a piece in one frame of the interface."""
-        return mtu if self._options.mode == "ethernet" else DOT11_BODY_BYTES_MAX - _SNAP_BYTES
+        """For a letter or a piece in one frame of the interface; in monitor mode the MTU counts all heads."""
+        if self._options.mode == "ethernet":
+            return mtu
+        return min(DOT11_BODY_BYTES_MAX - _SNAP_BYTES, mtu - self._framing.overhead)
 
     async def connect(self, addresses: Mapping[NodeNumber, Any]) -> Mapping[NodeNumber, str]:  # noqa: ARG002 (as in Links)
         """On the air nobody is connected."""
