@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from wifi_space import cable, in_namespace, monitor
+from wifi_space import cable, in_namespace, monitor, set_link
 
 from castbed import ConfigurationError, Group, Mid, Packet, UnavailableError
 from castbed.links import NOWHERE, SHARED_AIR, Arrival
@@ -79,13 +79,14 @@ class Ear:
         return self.arrivals
 
 
-def on_a_cable(work: Callable[[], Awaitable[None]], **how: Any) -> None:
+def on_a_cable(work: Callable[[], Awaitable[None]], loop: Any = asyncio.new_event_loop, **how: Any) -> None:
     async def all_of_it() -> None:
         await work()
 
     def inside() -> None:
         cable(**how)
-        asyncio.run(all_of_it())
+        with asyncio.Runner(loop_factory=loop) as runner:
+            runner.run(all_of_it())
 
     in_namespace(inside)
 
@@ -200,6 +201,23 @@ def test_noise_on_the_interface_is_counted_and_nothing_else() -> None:
             assert receiver.counters == {"malformed": 2}
 
     on_a_cable(work)
+
+
+@pytest.mark.parametrize("module", ["asyncio", "uvloop"])
+def test_a_node_hears_again_when_its_interface_is_back(module: str) -> None:
+    async def work() -> None:
+        sender, receiver = links(1, "one"), links(2, "other")
+        async with Ear(sender, receiver) as ear:
+            for state in ("down", "up"):
+                set_link("other", state)
+                await asyncio.sleep(0.1)
+            await receiver._carrier()
+            sender.transmit(frame(), ())
+            sender.flush()
+            assert [arrival.frame for arrival in await ear.heard(1)] == [frame()]
+            assert receiver.counters == {"unreceivable": 1}
+
+    on_a_cable(work, loop=pytest.importorskip(module).new_event_loop)
 
 
 class Stuck(WifiLinks):

@@ -6,6 +6,7 @@ import ctypes
 import fcntl
 import os
 import struct
+import subprocess
 import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -52,6 +53,11 @@ def cable(mtu: int = 1500, plugged: bool = True) -> None:
         for name in ("one", "other") if plugged else ("one",):
             index = routes.link_lookup(ifname=name)[0]
             routes.link("set", index=index, state="up", mtu=mtu)
+
+
+def set_link(name: str, state: str) -> None:
+    """Bring an interface `up` or `down`."""
+    subprocess.run(["ip", "link", "set", name, state], check=True)
 
 
 def monitor(name: str = "mon0", mtu: int = 1500) -> int:

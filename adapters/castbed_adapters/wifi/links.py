@@ -226,8 +226,15 @@ class WifiLinks:
             pass
         except OSError:
             self.counters["unreceivable"] += 1
+            self._listen_again()
         if arrivals and self._heard is not None:
             self._heard(arrivals)
+
+    def _listen_again(self) -> None:
+        """uvloop looks no more at a socket that had an error, as when its interface went down."""
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self._socket.fileno())
+        loop.add_reader(self._socket.fileno(), self.poll)
 
     def _count_unread(self) -> None:
         """The kernel tells of overruns with later frames; of the last ones nobody has read such a frame."""
