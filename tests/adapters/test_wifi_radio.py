@@ -6,8 +6,9 @@ import asyncio
 import errno
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from pyroute2.iwutil import AsyncIW
@@ -150,8 +151,38 @@ def test_a_kernel_without_wireless_is_told_so(monkeypatch: pytest.MonkeyPatch) -
         raise NetlinkError(errno.ENOENT)
 
     monkeypatch.setattr(radios, "_QuietIW", absent)
+    monkeypatch.setattr(radios, "_set_link", lambda index, state: None)
     with pytest.raises(UnavailableError, match="this kernel has no nl80211: load cfg80211"):
-        radios.open_radio("wlan0", 7)
+        radios.open_radio("wlan0", 7).watch(2412)
+
+
+class Wireless:
+    """A netlink socket that knows whether it was closed."""
+
+    opened: ClassVar[list[Wireless]] = []
+    prid = 33
+
+    def __init__(self) -> None:
+        self.closed = False
+        self.opened.append(self)
+
+    def __enter__(self) -> Wireless:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.closed = True
+
+    def nlm_request(self, *_: object, **__: object) -> Iterator[Any]:
+        raise NetlinkError(errno.EOPNOTSUPP)
+        yield
+
+
+def test_no_socket_stays_open_behind_a_radio(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(radios, "_QuietIW", Wireless)
+    monkeypatch.setattr(radios, "_set_link", lambda index, state: None)
+    with pytest.raises(UnavailableError, match="its driver cannot"):
+        radios.open_radio("wlan0", 7).watch(2412)
+    assert [asking.closed for asking in Wireless.opened] == [True]
 
 
 # --- options ---------------------------------------------------------------------------------------------------------

@@ -134,20 +134,21 @@ def explained(name: str, what: str, code: int) -> str:
 
 
 def open_radio(name: str, index: int) -> Radio:
-    """The radio behind an interface; UnavailableError where this kernel has no wireless at all."""
+    """The radio behind an interface; nothing is open between what it is asked."""
+    return Radio(name, index, _request, _set_link)
+
+
+def _request(message: Any) -> Any:
+    """The kernel's answers; UnavailableError where it has no wireless at all."""
     try:
-        wireless = _QuietIW()
+        asking = _QuietIW()
     except NetlinkError as error:
         if error.code != errno.ENOENT:
-            raise UnavailableError(explained(name, "be asked", error.code)) from None
+            raise
         problem = "this kernel has no nl80211: load cfg80211 and the driver of a wireless interface"
         raise UnavailableError(f"{problem}, or leave `ssid` and `frequency` out") from None
-    flags = NLM_F_REQUEST | NLM_F_ACK
-
-    def request(message: Any) -> Any:
-        return tuple(wireless.nlm_request(message, msg_type=wireless.prid, msg_flags=flags))
-
-    return Radio(name, index, request, _set_link)
+    with asking:
+        return tuple(asking.nlm_request(message, msg_type=asking.prid, msg_flags=NLM_F_REQUEST | NLM_F_ACK))
 
 
 def _set_link(index: int, state: str) -> None:
