@@ -16,14 +16,24 @@ from pyroute2.netlink.exceptions import NetlinkError
 from pyroute2.netlink.nl80211 import nl80211cmd
 
 from castbed import ConfigurationError, PeerError, UnavailableError
+from castbed.links import RunSetting
 from castbed.topology import broadcast
 from castbed.units import BitRate, convert
 from castbed.wire import ETHERTYPE
 from castbed_adapters.wifi import radio as radios
 from castbed_adapters.wifi.framing import MonitorFraming, dot11_head
-from castbed_adapters.wifi.network import interfaces_of
+from castbed_adapters.wifi.network import WifiNetwork, interfaces_of
 from castbed_adapters.wifi.options import WifiOptions
-from castbed_adapters.wifi.radio import IBSS, MONITOR, Radio, join_message, leave_message, tune_message, type_message
+from castbed_adapters.wifi.radio import (
+    IBSS,
+    MONITOR,
+    Radio,
+    ask_message,
+    join_message,
+    leave_message,
+    tune_message,
+    type_message,
+)
 
 BSSID = "02:ca:fe:ca:fe:40"
 OPTIONS = WifiOptions(interface="wlan0", ssid="castbed", frequency=2412, bssid=BSSID)
@@ -68,13 +78,14 @@ def test_our_messages_are_those_that_pyroute2_would_send() -> None:
 
 
 def test_the_messages_say_what_the_kernels_header_means_by_them() -> None:
-    """Numbers of linux/nl80211.h: commands 6, 43, 44 and 2; attributes by number in the bytes."""
+    """Numbers of linux/nl80211.h: commands 5, 6, 43, 44 and 2; attributes by number in the bytes."""
     command, attributes = decoded(encoded(join_message(7, OPTIONS)))
     assert command == 43
     assert attributes == {
         "IFINDEX": 7, "SSID": "castbed", "WIPHY_FREQ": 2412, "FREQ_FIXED": "", "CHANNEL_WIDTH": 0, "MAC": BSSID,
     }  # fmt: skip
     assert decoded(encoded(type_message(7, MONITOR))) == (6, {"IFINDEX": 7, "IFTYPE": 6})
+    assert decoded(encoded(ask_message(7))) == (5, {"IFINDEX": 7})
     assert decoded(encoded(leave_message(7))) == (44, {"IFINDEX": 7})
     assert decoded(encoded(tune_message(7, 5180))) == (2, {"IFINDEX": 7, "WIPHY_FREQ": 5180, "CHANNEL_WIDTH": 0})
     ssid = (4 + 7).to_bytes(2, "little") + (52).to_bytes(2, "little") + b"castbed"
@@ -105,8 +116,7 @@ class Machine:
             raise NetlinkError(self._code)
         self.asked.append(f"{command} {attributes.get('IFTYPE', '')}".strip())
 
-    def set_link(self, index: int, state: str) -> None:
-        assert index == 7
+    def set_link(self, _: int, state: str) -> None:
         self.asked.append(state)
 
 
@@ -142,6 +152,25 @@ def test_what_a_driver_refuses_is_said_in_one_sentence(command: int, code: int, 
     assert caught.value.exit_code == 3
 
 
+def test_an_interface_that_cannot_change_its_type_goes_up_again() -> None:
+    machine = Machine(6, errno.EOPNOTSUPP)
+    with pytest.raises(UnavailableError, match="cannot go into monitor mode"):
+        machine.radio.watch(2412)
+    assert machine.asked == ["down", "up"]
+
+
+def test_an_interface_that_is_no_radio_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(5, errno.ENODEV)
+    monkeypatch.setattr(radios, "_request", machine.request)
+    monkeypatch.setattr(radios, "_set_link", machine.set_link)
+    options = WifiOptions(interface="lo", mode="monitor", frequency=2412)
+    network = WifiNetwork(RunSetting(b"this run", broadcast(("A",)), options))
+    with pytest.raises(UnavailableError, match="'lo' cannot be asked what it is: it is no wireless interface"):
+        network.open()
+    network.close()
+    assert machine.asked == []
+
+
 def test_leaving_what_is_gone_is_no_error() -> None:
     Machine(44, errno.ENODEV).radio.leave_cell()
 
@@ -151,9 +180,8 @@ def test_a_kernel_without_wireless_is_told_so(monkeypatch: pytest.MonkeyPatch) -
         raise NetlinkError(errno.ENOENT)
 
     monkeypatch.setattr(radios, "_QuietIW", absent)
-    monkeypatch.setattr(radios, "_set_link", lambda index, state: None)
     with pytest.raises(UnavailableError, match="this kernel has no nl80211: load cfg80211"):
-        radios.open_radio("wlan0", 7).watch(2412)
+        radios.open_radio("wlan0", 7)
 
 
 class Wireless:
@@ -179,9 +207,8 @@ class Wireless:
 
 def test_no_socket_stays_open_behind_a_radio(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(radios, "_QuietIW", Wireless)
-    monkeypatch.setattr(radios, "_set_link", lambda index, state: None)
     with pytest.raises(UnavailableError, match="its driver cannot"):
-        radios.open_radio("wlan0", 7).watch(2412)
+        radios.open_radio("wlan0", 7)
     assert [asking.closed for asking in Wireless.opened] == [True]
 
 

@@ -36,6 +36,11 @@ def _message(command: str, index: int, *attributes: list[Any]) -> Any:
     return message
 
 
+def ask_message(index: int) -> Any:
+    """What is this interface?"""
+    return _message("GET_INTERFACE", index)
+
+
 def type_message(index: int, kind: int) -> Any:
     """Make the interface one of this type."""
     return _message("SET_INTERFACE", index, ["IFTYPE", kind])
@@ -85,6 +90,10 @@ class Radio:
         self.name, self.index = name, index
         self._request, self._set_link = request, set_link
 
+    def look(self) -> None:
+        """Make sure that it is one, before anything is done to it."""
+        self._try("be asked what it is", lambda: self._request(ask_message(self.index)))
+
     def join_cell(self, options: WifiOptions) -> None:
         self._become(IBSS, "ad hoc mode")
         what = f"join the cell {options.ssid!r} at {options.frequency} MHz"
@@ -106,10 +115,12 @@ class Radio:
             self._become(STATION, "station mode")
 
     def _become(self, kind: int, mode: str) -> None:
-        """Types change only while the interface is down."""
+        """Types change only while the interface is down; it goes up again also if its type does not change."""
         self._try("be taken down", lambda: self._set_link(self.index, "down"))
-        self._try(f"go into {mode}", lambda: self._request(type_message(self.index, kind)))
-        self._try("be brought up", lambda: self._set_link(self.index, "up"))
+        try:
+            self._try(f"go into {mode}", lambda: self._request(type_message(self.index, kind)))
+        finally:
+            self._try("be brought up", lambda: self._set_link(self.index, "up"))
 
     def _try(self, what: str, work: Callable[[], Any]) -> None:
         try:
@@ -134,8 +145,10 @@ def explained(name: str, what: str, code: int) -> str:
 
 
 def open_radio(name: str, index: int) -> Radio:
-    """The radio behind an interface; nothing is open between what it is asked."""
-    return Radio(name, index, _request, _set_link)
+    """The radio behind an interface; UnavailableError where there is none. Nothing is open between what it is asked."""
+    radio = Radio(name, index, _request, _set_link)
+    radio.look()
+    return radio
 
 
 def _request(message: Any) -> Any:
