@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import errno
 import shutil
+import socket
 import subprocess
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
+import msgspec
 import pytest
 from pyroute2.iwutil import AsyncIW
 from pyroute2.netlink.exceptions import NetlinkError
@@ -20,6 +23,7 @@ from castbed.links import RunSetting
 from castbed.topology import broadcast
 from castbed.units import BitRate, convert
 from castbed.wire import ETHERTYPE
+from castbed_adapters.wifi import network as networks
 from castbed_adapters.wifi import radio as radios
 from castbed_adapters.wifi.framing import MonitorFraming, dot11_head
 from castbed_adapters.wifi.network import WifiNetwork, interfaces_of
@@ -34,7 +38,9 @@ from castbed_adapters.wifi.radio import (
     tune_message,
     type_message,
 )
+from castbed_adapters.wifi.sockets import PacketSocket
 
+STATION = 2
 BSSID = "02:ca:fe:ca:fe:40"
 OPTIONS = WifiOptions(interface="wlan0", ssid="castbed", frequency=2412, bssid=BSSID)
 CELL = bytes.fromhex(BSSID.replace(":", ""))
@@ -103,35 +109,92 @@ def test_the_multicast_rate_is_said_in_units_of_100_kbit() -> None:
 
 
 class Machine:
-    """Stands for the kernel: keeps what it is asked, and refuses one command if told to."""
+    """Stands for the kernel: keeps what it is told, and refuses one command if that is wanted."""
 
-    def __init__(self, refuses: int = 0, code: int = 0) -> None:
+    def __init__(self, refuses: int = 0, code: int = 0, kind: int = STATION, up: bool = True) -> None:
+        self.kind, self.up = kind, up
         self.asked: list[str] = []
-        self.radio = Radio("wlan0", 7, self.request, self.set_link)
         self._refuses, self._code = refuses, code
 
-    def request(self, message: Any) -> None:
+    @cached_property
+    def radio(self) -> Radio:
+        return Radio("wlan0", 7, self.request, self.set_link, self.is_up)
+
+    def request(self, message: Any) -> list[Any]:
         command, attributes = decoded(encoded(message))
         if command == self._refuses:
             raise NetlinkError(self._code)
+        if command == 5:
+            return [type_message(7, self.kind)]
+        self.kind = attributes.get("IFTYPE", self.kind)
         self.asked.append(f"{command} {attributes.get('IFTYPE', '')}".strip())
+        return []
 
     def set_link(self, _: int, state: str) -> None:
+        self.up = state == "up"
         self.asked.append(state)
+
+    def is_up(self, _: int) -> bool:
+        return self.up
 
 
 def test_a_cell_is_joined_with_the_interface_down_for_the_change_of_type() -> None:
     machine = Machine()
     machine.radio.join_cell(OPTIONS)
-    machine.radio.leave_cell()
-    assert machine.asked == ["down", "6 1", "up", "43", "44"]
+    machine.radio.restore()
+    assert machine.asked == ["down", "6 1", "up", "43", "44", "down", "6 2", "up"]
 
 
 def test_a_monitor_is_tuned_and_becomes_a_station_again() -> None:
     machine = Machine()
     machine.radio.watch(2412)
-    machine.radio.rest()
+    machine.radio.restore()
     assert machine.asked == ["down", "6 6", "up", "2", "down", "6 2", "up"]
+
+
+@pytest.mark.parametrize("kind", [IBSS, STATION, MONITOR])
+@pytest.mark.parametrize("up", [True, False], ids=["up", "down"])
+def test_a_radio_is_restored_once_to_the_type_and_the_state_that_it_had(kind: int, up: bool) -> None:
+    machine = Machine(kind=kind, up=up)
+    machine.radio.join_cell(OPTIONS)
+    machine.radio.restore()
+    assert (machine.kind, machine.up) == (kind, up)
+    if kind != IBSS:
+        machine.asked.clear()
+        machine.radio.restore()
+        assert machine.asked == []
+
+
+def on_machines(machines: dict[str, Machine], monkeypatch: pytest.MonkeyPatch) -> WifiNetwork:
+    """The network of a run that wants these interfaces, by name, in a cell."""
+    monkeypatch.setattr(networks, "open_packet_socket", lambda *_, **__: closing_socket())
+    monkeypatch.setattr(networks, "interface_index", lambda name: 7)
+    monkeypatch.setattr(networks, "open_radio", lambda name, index: machines[name].radio)
+    options = msgspec.structs.replace(OPTIONS, interface="", interfaces={name: name for name in machines})
+    return WifiNetwork(RunSetting(b"this run", broadcast(tuple(machines)), options))
+
+
+def closing_socket() -> PacketSocket:
+    return PacketSocket(socket.socket(), b"", 1, 1500)
+
+
+def test_no_interface_is_changed_where_another_one_is_no_radio(monkeypatch: pytest.MonkeyPatch) -> None:
+    machines = {"a": Machine(up=False), "b": Machine(5, errno.ENODEV)}
+    network = on_machines(machines, monkeypatch)
+    with pytest.raises(UnavailableError, match="it is no wireless interface"):
+        network.open()
+    network.close()
+    assert machines["a"].asked == machines["b"].asked == []
+
+
+def test_only_interfaces_that_were_changed_are_restored(monkeypatch: pytest.MonkeyPatch) -> None:
+    machines = {"a": Machine(), "b": Machine(43, errno.ERFKILL), "c": Machine(kind=MONITOR)}
+    network = on_machines(machines, monkeypatch)
+    with pytest.raises(UnavailableError, match="its transmitter is switched off"):
+        network.open()
+    network.close()
+    assert [machine.kind for machine in machines.values()] == [STATION, STATION, MONITOR]
+    assert machines["c"].asked == []
 
 
 @pytest.mark.parametrize(
@@ -163,6 +226,7 @@ def test_an_interface_that_is_no_radio_is_left_alone(monkeypatch: pytest.MonkeyP
     machine = Machine(5, errno.ENODEV)
     monkeypatch.setattr(radios, "_request", machine.request)
     monkeypatch.setattr(radios, "_set_link", machine.set_link)
+    monkeypatch.setattr(radios, "_is_up", machine.is_up)
     options = WifiOptions(interface="lo", mode="monitor", frequency=2412)
     network = WifiNetwork(RunSetting(b"this run", broadcast(("A",)), options))
     with pytest.raises(UnavailableError, match="'lo' cannot be asked what it is: it is no wireless interface"):
@@ -171,8 +235,11 @@ def test_an_interface_that_is_no_radio_is_left_alone(monkeypatch: pytest.MonkeyP
     assert machine.asked == []
 
 
-def test_leaving_what_is_gone_is_no_error() -> None:
-    Machine(44, errno.ENODEV).radio.leave_cell()
+def test_leaving_a_cell_that_is_gone_is_no_error() -> None:
+    machine = Machine(44, errno.ENOTCONN)
+    machine.radio.join_cell(OPTIONS)
+    machine.radio.restore()
+    assert machine.kind == STATION
 
 
 def test_a_kernel_without_wireless_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
-from castbed.errors import CastbedError, ConfigurationError
+from castbed.errors import ConfigurationError
 from castbed.links import RunSetting
 from castbed.topology import Topology
 from castbed.values import NodeNumber
 from castbed_adapters.plain_network import PlainNetwork
 from castbed_adapters.wifi.links import WifiLinks
 from castbed_adapters.wifi.options import WifiOptions
-from castbed_adapters.wifi.radio import open_radio
+from castbed_adapters.wifi.radio import Radio, open_radio
 from castbed_adapters.wifi.sockets import interface_index, open_packet_socket
 
 
@@ -22,34 +20,33 @@ class WifiNetwork(PlainNetwork):
         self._setting = setting
         self._options: WifiOptions = setting.options
         self._interfaces = interfaces_of(setting.topology, self._options)
-
-    @property
-    def _names(self) -> list[str]:
-        return sorted(set(self._interfaces.values()))
+        self._changed: list[Radio] = []
 
     def open(self) -> None:
-        options = self._options
-        for name in self._names:
-            index = interface_index(name)
-            if options.ssid:
-                open_radio(name, index).join_cell(options)
-            elif options.mode == "monitor" and options.frequency is not None:
-                open_radio(name, index).watch(options.frequency)
+        """No interface is changed before all are known to be there, and to be what they have to be."""
+        options, names = self._options, sorted(set(self._interfaces.values()))
+        for name in names:
             open_packet_socket(name, (0, 0), options.receive_buffer, stamps=False).socket.close()
+        if options.ssid or (options.mode == "monitor" and options.frequency is not None):
+            self._change([open_radio(name, interface_index(name)) for name in names])
+
+    def _change(self, radios: list[Radio]) -> None:
+        options = self._options
+        for radio in radios:
+            self._changed.append(radio)
+            if options.ssid:
+                radio.join_cell(options)
+            elif options.frequency is not None:
+                radio.watch(options.frequency)
 
     def links(self, node: NodeNumber) -> WifiLinks:
         setting = self._setting
         return WifiLinks(node, setting.token, self._interfaces[node], self._options, setting.captured)
 
     def close(self) -> None:
-        """Make interfaces stations again that were made something else; those that were taken as they are stay so."""
-        options = self._options
-        for name in self._names if options.ssid or (options.mode == "monitor" and options.frequency) else []:
-            with suppress(CastbedError):
-                radio = open_radio(name, interface_index(name))
-                if options.ssid:
-                    radio.leave_cell()
-                radio.rest()
+        """Make those interfaces again what they were that were made something else."""
+        for radio in self._changed:
+            radio.restore()
 
 
 def interfaces_of(topology: Topology, options: WifiOptions) -> dict[NodeNumber, str]:

@@ -6,7 +6,7 @@ import errno
 from collections.abc import Callable
 from contextlib import suppress
 from struct import Struct
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyroute2 import IPRoute
 from pyroute2.iwutil import IW, AsyncIW
@@ -17,12 +17,20 @@ from pyroute2.netlink.nl80211 import NL80211_NAMES, nl80211cmd
 from castbed.errors import UnavailableError
 from castbed_adapters.wifi.options import WifiOptions
 
-IBSS, STATION, MONITOR = 1, 2, 6  # interface types of nl80211
+IBSS, MONITOR = 1, 6  # interface types of nl80211
+IFF_UP = 0x01
 WIDTH_20_NOHT = 0
 RATE_UNIT = 100_000  # bit/s
 _U32 = Struct("=I")
 
 Request = Callable[[Any], Any]
+
+
+class State(NamedTuple):
+    """What an interface is: its type, and whether it is up."""
+
+    kind: int
+    up: bool
 
 
 # --- messages --------------------------------------------------------------------------------------------------------
@@ -84,47 +92,65 @@ class _QuietIW(IW):  # type: ignore[misc]
 
 
 class Radio:
-    """One wireless interface. `request` sends an nl80211 message, `set_link` brings the interface `up` or `down`."""
+    """One wireless interface, and what it was before anything was done to it.
 
-    def __init__(self, name: str, index: int, request: Request, set_link: Callable[[int, str], None]) -> None:
+    `request` sends an nl80211 message and returns the answers, `set_link` brings the interface `up` or `down`, `is_up`
+    tells which it is.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        index: int,
+        request: Request,
+        set_link: Callable[[int, str], None],
+        is_up: Callable[[int], bool],
+    ) -> None:
         self.name, self.index = name, index
-        self._request, self._set_link = request, set_link
+        self._request, self._set_link, self._is_up = request, set_link, is_up
+        self._before = self._state()
 
-    def look(self) -> None:
-        """Make sure that it is one, before anything is done to it."""
-        self._try("be asked what it is", lambda: self._request(ask_message(self.index)))
+    def _state(self) -> State:
+        what = "be asked what it is"
+        answer = self._try(what, lambda: self._request(ask_message(self.index)))[0]
+        return State(answer.get_attr("NL80211_ATTR_IFTYPE"), self._try(what, lambda: self._is_up(self.index)))
 
     def join_cell(self, options: WifiOptions) -> None:
-        self._become(IBSS, "ad hoc mode")
+        self._become(State(IBSS, True), "ad hoc mode")
         what = f"join the cell {options.ssid!r} at {options.frequency} MHz"
         self._try(what, lambda: self._request(join_message(self.index, options)))
 
-    def leave_cell(self) -> None:
-        """Leave; what is no longer there needs no leaving."""
-        with suppress(NetlinkError, OSError):
-            self._request(leave_message(self.index))
-
     def watch(self, frequency: int) -> None:
         """Monitor mode on a channel."""
-        self._become(MONITOR, "monitor mode")
+        self._become(State(MONITOR, True), "monitor mode")
         self._try(f"go to {frequency} MHz", lambda: self._request(tune_message(self.index, frequency)))
 
-    def rest(self) -> None:
-        """Back to what interfaces are by default."""
+    def restore(self) -> None:
+        """Be again what it was, out of the cell; what is that already is left alone, and so is what is gone."""
         with suppress(UnavailableError):
-            self._become(STATION, "station mode")
+            now = self._state()
+            if now.kind == IBSS:
+                self._leave_cell()
+            if now != self._before:
+                self._become(self._before, "its former mode")
 
-    def _become(self, kind: int, mode: str) -> None:
+    def _leave_cell(self) -> None:
+        """Leave; who is in none need not."""
+        with suppress(NetlinkError):
+            self._request(leave_message(self.index))
+
+    def _become(self, state: State, mode: str) -> None:
         """Types change only while the interface is down; it goes up again also if its type does not change."""
         self._try("be taken down", lambda: self._set_link(self.index, "down"))
         try:
-            self._try(f"go into {mode}", lambda: self._request(type_message(self.index, kind)))
+            self._try(f"go into {mode}", lambda: self._request(type_message(self.index, state.kind)))
         finally:
-            self._try("be brought up", lambda: self._set_link(self.index, "up"))
+            if state.up:
+                self._try("be brought up", lambda: self._set_link(self.index, "up"))
 
-    def _try(self, what: str, work: Callable[[], Any]) -> None:
+    def _try(self, what: str, work: Callable[[], Any]) -> Any:
         try:
-            work()
+            return work()
         except NetlinkError as error:
             raise UnavailableError(explained(self.name, what, error.code)) from None
 
@@ -146,9 +172,7 @@ def explained(name: str, what: str, code: int) -> str:
 
 def open_radio(name: str, index: int) -> Radio:
     """The radio behind an interface; UnavailableError where there is none. Nothing is open between what it is asked."""
-    radio = Radio(name, index, _request, _set_link)
-    radio.look()
-    return radio
+    return Radio(name, index, _request, _set_link, _is_up)
 
 
 def _request(message: Any) -> Any:
@@ -162,6 +186,11 @@ def _request(message: Any) -> Any:
         raise UnavailableError(f"{problem}, or leave `ssid` and `frequency` out") from None
     with asking:
         return tuple(asking.nlm_request(message, msg_type=asking.prid, msg_flags=NLM_F_REQUEST | NLM_F_ACK))
+
+
+def _is_up(index: int) -> bool:
+    with IPRoute() as routes:
+        return bool(routes.link("get", index=index)[0]["flags"] & IFF_UP)
 
 
 def _set_link(index: int, state: str) -> None:
