@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
+import socket
+import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -13,9 +17,13 @@ import pytest
 
 pytest.importorskip("pyroute2")
 
+from wifi_space import cable, in_namespace
+
 from castbed.errors import ConfigurationError, UnavailableError
 from castbed_adapters.netns.devices import WIRE, bring_loopback_up, lay_wires
 from castbed_adapters.netns.spaces import HERE, Space
+from castbed_adapters.udp.addresses import Groups, Interface
+from castbed_adapters.udp.air import MulticastAir
 from namespaces import need_namespaces
 from real_runs import CELLS, CHAT, run_on
 
@@ -98,3 +106,25 @@ def test_who_may_not_enter_is_told_what_is_needed(
     monkeypatch.setattr("castbed_adapters.netns.spaces.enter_namespace", refused)
     with pytest.raises(UnavailableError, match="only root may enter network namespaces"):
         run_on("udp", CHAT, tmp_path, options({"A": spaces[0]}))
+
+
+@pytest.mark.parametrize("ip", [4, 6])
+def test_an_interface_that_vanished_is_named_by_who_moves(ip: int) -> None:
+    def inside() -> None:
+        cable()
+        subprocess.run(["ip", "addr", "add", "10.1.1.1/24", "dev", "one"], check=True)
+        asyncio.run(moves())
+
+    async def moves() -> None:
+        index = socket.if_nametoindex("one")
+        air = MulticastAir(
+            1, b"this run", Groups(Interface("one", index, ip, ""), 20_000, 0), Counter(), 1400, 1 << 20, True
+        )
+        air.open()
+        air.tune(1)
+        subprocess.run(["ip", "link", "del", "one"], check=True)
+        with pytest.raises(UnavailableError, match=r"the interface 'one' is gone \(No such device\)"):
+            air.tune(2)
+        air.close()
+
+    in_namespace(inside)

@@ -7,6 +7,7 @@ import errno
 import os
 import socket
 import struct
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -309,6 +310,15 @@ def test_an_interface_without_a_carrier_is_waited_for_and_then_named(monkeypatch
 
     async def work() -> None:
         with pytest.raises(UnavailableError, match="the interface 'one' is down or has no carrier"):
+            await links(1, "one").open()
+
+    on_a_cable(work, plugged=False)
+
+
+def test_an_interface_that_vanishes_while_its_carrier_is_awaited_is_named() -> None:
+    async def work() -> None:
+        asyncio.get_running_loop().call_later(0.05, lambda: subprocess.run(["ip", "link", "del", "one"], check=True))
+        with pytest.raises(UnavailableError, match=r"the interface 'one' is gone \(No such device\)"):
             await links(1, "one").open()
 
     on_a_cable(work, plugged=False)

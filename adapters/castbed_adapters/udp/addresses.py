@@ -7,6 +7,7 @@ the same still tell their frames apart by the token itself.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import socket
 import struct
@@ -118,10 +119,18 @@ class Groups(msgspec.Struct, frozen=True):
         return opened
 
     def join(self, member: socket.socket, group: str) -> None:
-        self._membership(member, group, socket.IP_ADD_MEMBERSHIP, socket.IPV6_JOIN_GROUP)
+        self._change(member, group, socket.IP_ADD_MEMBERSHIP, socket.IPV6_JOIN_GROUP)
 
     def leave(self, member: socket.socket, group: str) -> None:
-        self._membership(member, group, socket.IP_DROP_MEMBERSHIP, socket.IPV6_LEAVE_GROUP)
+        self._change(member, group, socket.IP_DROP_MEMBERSHIP, socket.IPV6_LEAVE_GROUP)
+
+    def _change(self, member: socket.socket, group: str, how4: int, how6: int) -> None:
+        try:
+            self._membership(member, group, how4, how6)
+        except OSError as error:
+            if error.errno != errno.ENODEV:
+                raise
+            raise UnavailableError(f"the interface {self.interface.name!r} is gone ({error.strerror})") from None
 
     def _membership(self, member: socket.socket, group: str, how4: int, how6: int) -> None:
         index = self.interface.index

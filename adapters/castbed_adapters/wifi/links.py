@@ -90,7 +90,11 @@ class WifiLinks:
         self._socket = opened.socket
         self._framing = self._framing_for(opened)
         self._size_max = self._room(opened.mtu)
-        await self._carrier()
+        try:
+            await self._carrier()
+        except UnavailableError:
+            self._socket.close()
+            raise
 
     async def _carrier(self) -> None:
         """Wait until the interface carries frames: joining a cell takes a while, plugging in a cable a moment."""
@@ -99,7 +103,6 @@ class WifiLinks:
             await asyncio.sleep(CARRIER_WAIT_S)  # also after it is up: its queue opens a little later
             if up:
                 return
-        self._socket.close()
         problem = f"the interface {self._interface!r} is down or has no carrier"
         raise UnavailableError(f"{problem}: `ip link set {self._interface} up`, or a cell or cable for it")
 

@@ -71,7 +71,10 @@ def open_packet_socket(
 
 def carries(opened: socket.socket, name: str) -> bool:
     """Whether the interface is up and has a carrier: before that the kernel drops what is sent without a word."""
-    flags = _asked(opened, name, _SIOCGIFFLAGS) & (_IFF_UP | _IFF_RUNNING)
+    try:
+        flags = _asked(opened, name, _SIOCGIFFLAGS) & (_IFF_UP | _IFF_RUNNING)
+    except OSError as error:
+        raise UnavailableError(f"the interface {name!r} is gone ({error.strerror})") from None
     return flags == _IFF_UP | _IFF_RUNNING
 
 
