@@ -133,6 +133,6 @@ def test_more_pieces_than_a_letter_can_have_are_nonsense() -> None:
 def test_ethernet_frames_are_broadcasts_from_the_interface() -> None:
     wrapped = EthernetFraming(b"\x02abcde").wrapped(ETHERTYPE, b"data")
     assert wrapped == b"\xff" * 6 + b"\x02abcde" + b"\x88\xb5" + b"data"
-    assert EthernetFraming(b"\x02fghij").unwrapped(wrapped) == (ETHERTYPE, b"data")
+    assert EthernetFraming(b"\x02fghij").unwrapped(wrapped, True) == (ETHERTYPE, b"data")
     with pytest.raises(PeerError):
-        EthernetFraming(b"\x02abcde").unwrapped(b"short")
+        EthernetFraming(b"\x02abcde").unwrapped(b"short", True)

@@ -325,9 +325,9 @@ def test_the_head_of_an_injected_frame_is_radiotap_data_and_snap() -> None:
 def test_frames_are_read_with_and_without_quality_of_service() -> None:
     framing = MonitorFraming(ADDRESS, CELL)
     plain = framing.wrapped(ETHERTYPE, b"data")
-    assert framing.unwrapped(plain) == (ETHERTYPE, b"data")
+    assert framing.unwrapped(plain, True) == (ETHERTYPE, b"data")
     quality = plain[:12] + b"\x88" + plain[13:36] + b"\0\0" + plain[36:]
-    assert framing.unwrapped(quality) == (ETHERTYPE, b"data")
+    assert framing.unwrapped(quality, True) == (ETHERTYPE, b"data")
 
 
 @pytest.mark.parametrize(
@@ -338,7 +338,7 @@ def test_what_is_not_a_data_frame_of_the_cell_is_foreign(at: int, value: int) ->
     data = bytearray(framing.wrapped(ETHERTYPE, b"data"))
     data[at] = value
     with pytest.raises(PeerError):
-        framing.unwrapped(bytes(data))
+        framing.unwrapped(bytes(data), True)
 
 
 def test_every_cut_of_a_frame_is_foreign_or_shorter() -> None:
@@ -346,7 +346,7 @@ def test_every_cut_of_a_frame_is_foreign_or_shorter() -> None:
     data = framing.wrapped(ETHERTYPE, b"")
     for size in range(len(data)):
         with pytest.raises(PeerError):
-            framing.unwrapped(data[:size])
+            framing.unwrapped(data[:size], True)
 
 
 @pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")

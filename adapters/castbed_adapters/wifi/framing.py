@@ -14,7 +14,7 @@ INJECTED_RATE = 2  # of radiotap, in units of 500 kbit/s: the lowest rate, which
 DOT11_BODY_BYTES_MAX = 2_304  # of the standard, SNAP header included
 _RADIOTAP = Struct("<BxHI")  # version, bytes, which fields are present
 _WORD = Struct("<I")
-_HAS_TIME, _HAS_FLAGS, _HAS_MORE_WORDS = 1 << 0, 1 << 1, 1 << 31
+_HAS_TIME, _HAS_FLAGS, _HAS_TX_FLAGS, _HAS_MORE_WORDS = 1 << 0, 1 << 1, 1 << 15, 1 << 31
 _TIME_BYTES = 8
 _DATAPAD, _PADDED_TO = 0x20, 4
 _CONTROL = Struct("<BB")
@@ -35,8 +35,8 @@ class Framing(Protocol):
     def wrapped(self, ethertype: int, data: bytes, to: NodeNumber = NOBODY) -> bytes:
         """For everybody, or for the interface of one node."""
 
-    def unwrapped(self, data: bytes) -> tuple[int, bytes]:
-        """The ethertype and what it holds; PeerError for what is not ours."""
+    def unwrapped(self, data: bytes, sent_here: bool) -> tuple[int, bytes]:
+        """The ethertype and what it holds; PeerError for what is not ours. `sent_here`: by this machine, just now."""
 
 
 class EthernetFraming:
@@ -52,7 +52,7 @@ class EthernetFraming:
         head = self._heads[ethertype] if to == NOBODY else ETHERNET.pack(address(to), self._own, ethertype)
         return head + data
 
-    def unwrapped(self, data: bytes) -> tuple[int, bytes]:
+    def unwrapped(self, data: bytes, sent_here: bool) -> tuple[int, bytes]:  # noqa: ARG002 (as in Framing)
         if len(data) < ETHERNET_BYTES:
             raise PeerError(f"an Ethernet frame of {len(data)} bytes")
         (ethertype,) = _TYPE.unpack_from(data, ETHERNET_BYTES - _TYPE.size)
@@ -73,8 +73,10 @@ class MonitorFraming:
     def wrapped(self, ethertype: int, data: bytes, to: NodeNumber = NOBODY) -> bytes:  # noqa: ARG002 (as in Framing)
         return self._heads[ethertype] + data
 
-    def unwrapped(self, data: bytes) -> tuple[int, bytes]:
-        start, padded = _radiotap(data)
+    def unwrapped(self, data: bytes, sent_here: bool) -> tuple[int, bytes]:
+        start, present = _radiotap(data)
+        if present & _HAS_TX_FLAGS and not sent_here:
+            raise PeerError("a driver's report of what it sent, which was heard when it was handed over")
         if len(data) < start + _DOT11_BYTES:
             raise PeerError("an 802.11 frame that ends too early")
         kind, flags = _CONTROL.unpack_from(data, start)
@@ -83,6 +85,7 @@ class MonitorFraming:
         if data[start + _BSSID_AT : start + _BSSID_AT + 6] != self._bssid:
             raise PeerError("a frame of another cell")
         head = _DOT11_BYTES + (_QOS_BYTES if kind == _QOS_DATA else 0)
+        padded = present & _HAS_FLAGS and _is_padded(data, present)
         body = start + (-(-head // _PADDED_TO) * _PADDED_TO if padded else head)
         at = body + len(_SNAP)
         if data[body:at] != _SNAP or len(data) < at + _TYPE.size:
@@ -90,18 +93,21 @@ class MonitorFraming:
         return _TYPE.unpack_from(data, at)[0], data[at + _TYPE.size :]
 
 
-def _radiotap(data: bytes) -> tuple[int, bool]:
-    """Where the 802.11 header begins, and whether the driver padded it."""
+def _radiotap(data: bytes) -> tuple[int, int]:
+    """Where the 802.11 header begins, and which fields are present before it."""
     if len(data) < _RADIOTAP.size:
         raise PeerError("no radiotap header")
     version, size, present = _RADIOTAP.unpack_from(data)
     if version:
         raise PeerError(f"radiotap version {version}")
-    return size, bool(present & _HAS_FLAGS) and _is_padded(data, present)
+    return size, present
 
 
 def _is_padded(data: bytes, present: int) -> bool:
-    """Radiotap's flags come first, or second behind a time (TSFT), which begins at a multiple of eight."""
+    """Whether the driver padded the 802.11 header.
+
+    Radiotap's flags come first, or second behind a time (TSFT), which begins at a multiple of eight.
+    """
     at, more = _RADIOTAP.size, present
     while more & _HAS_MORE_WORDS and at + _WORD.size <= len(data):
         (more,) = _WORD.unpack_from(data, at)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import socket
 import time
 from collections import Counter, deque
 from collections.abc import Mapping
@@ -48,6 +49,7 @@ CARRIER_WAIT_S = 0.02
 CARRIER_TRIES = 500  # ten seconds: an ad hoc cell is joined in less
 _RECEIVED_BYTES_MAX = 65_536
 _SNAP_BYTES = 8
+_PACKET_TYPE_AT = 2  # in the address that a packet socket tells
 _EXPECTED = {"ethernet": ARPHRD_ETHER, "monitor": ARPHRD_RADIOTAP}
 
 
@@ -223,8 +225,9 @@ class WifiLinks:
         receive, take, told = self._socket.recvmsg, self._take, self._notes.read
         try:
             for _ in range(RECEIVED_AT_ONCE):
-                data, ancillary, _, _ = receive(_RECEIVED_BYTES_MAX, ANCILLARY_BYTES)
-                take(data, told(ancillary) if ancillary else 0, arrivals)
+                data, ancillary, _, source = receive(_RECEIVED_BYTES_MAX, ANCILLARY_BYTES)
+                sent_here = source[_PACKET_TYPE_AT] == socket.PACKET_OUTGOING
+                take(data, sent_here, told(ancillary) if ancillary else 0, arrivals)
         except (BlockingIOError, InterruptedError):
             pass
         except OSError:
@@ -245,10 +248,10 @@ class WifiLinks:
         if dropped:
             self.counters["overrun"] = dropped
 
-    def _take(self, data: bytes, at: int, arrivals: list[Arrival]) -> None:
+    def _take(self, data: bytes, sent_here: bool, at: int, arrivals: list[Arrival]) -> None:
         """One frame of the interface; what is for this node joins the arrivals."""
         try:
-            ethertype, inside = self._framing.unwrapped(data)
+            ethertype, inside = self._framing.unwrapped(data, sent_here)
         except PeerError:
             self.counters["foreign"] += 1
             return
