@@ -20,9 +20,9 @@ from wifi_space import cable, in_namespace, monitor, set_link
 
 from castbed import ConfigurationError, Group, Mid, Packet, UnavailableError
 from castbed.links import NOWHERE, SHARED_AIR, Arrival
-from castbed.units import ByteSize
 from castbed.wire import ETHERTYPE, Codec
 from castbed_adapters import receiving
+from castbed_adapters.receive_buffer import ReceiveBuffer
 from castbed_adapters.receiving import make_room
 from castbed_adapters.wifi import links as wifi_links
 from castbed_adapters.wifi.envelope import letter_bytes
@@ -123,7 +123,7 @@ def test_many_frames_arrive_in_order_and_the_largest_in_pieces() -> None:
 
 def test_frames_that_nobody_reads_in_time_are_counted() -> None:
     async def work() -> None:
-        options = WifiOptions(interface="other", receive_buffer=ByteSize(4_096))
+        options = WifiOptions(interface="other", receive_buffer=ReceiveBuffer(4_096))
         sender, receiver = links(1, "one"), WifiLinks(2, TOKEN, "other", options)
         for end in (sender, receiver):
             await end.open()

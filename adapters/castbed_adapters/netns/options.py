@@ -7,11 +7,11 @@ from typing import Annotated
 import msgspec
 
 from castbed.links import LinkOptions
-from castbed.units import ByteSize
+from castbed_adapters.receive_buffer import ReceiveBuffer
 
 
 class NetnsOptions(LinkOptions, frozen=True, forbid_unknown_fields=True):
     """`mtu` of the radios: longer frames travel in pieces. `receive_buffer` is kept for a node that is busy."""
 
     mtu: Annotated[int, msgspec.Meta(ge=576, le=9000)] = 1500
-    receive_buffer: ByteSize = ByteSize(4 * 2**20)
+    receive_buffer: ReceiveBuffer = ReceiveBuffer(4 * 2**20)

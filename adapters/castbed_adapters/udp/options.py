@@ -8,6 +8,7 @@ import msgspec
 
 from castbed.links import LinkOptions
 from castbed.units import ByteSize
+from castbed_adapters.receive_buffer import ReceiveBuffer
 
 LOOPBACK = "lo"
 
@@ -23,5 +24,5 @@ class UdpOptions(LinkOptions, frozen=True, forbid_unknown_fields=True):
     interface: str = LOOPBACK
     ip: Literal[4, 6] = 4
     datagram: ByteSize | None = None
-    receive_buffer: ByteSize = ByteSize(4 * 1024 * 1024)
+    receive_buffer: ReceiveBuffer = ReceiveBuffer(4 * 1024 * 1024)
     namespaces: dict[str, str] = msgspec.field(default_factory=dict)

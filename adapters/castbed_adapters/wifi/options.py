@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 import msgspec
 
 from castbed.links import LinkOptions
-from castbed.units import BitRate, ByteSize
+from castbed.units import BitRate
+from castbed_adapters.receive_buffer import ReceiveBuffer
 
 SSID_BYTES_MAX = 32  # of the standard
 _ADDRESS = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
@@ -32,7 +33,7 @@ class WifiOptions(LinkOptions, frozen=True, forbid_unknown_fields=True):
     frequency: Megahertz | None = None
     bssid: str = ""
     multicast_rate: BitRate | None = None
-    receive_buffer: ByteSize = ByteSize(4 * 2**20)
+    receive_buffer: ReceiveBuffer = ReceiveBuffer(4 * 2**20)
 
     def __post_init__(self) -> None:
         if self.bssid and not _ADDRESS.fullmatch(self.bssid):
