@@ -558,6 +558,32 @@ def test_an_interface_that_carries_no_multicast_is_refused(monkeypatch: pytest.M
         draw_groups(find_interface("lo", 4), TOKEN)
 
 
+GLOBAL, LOCAL = "20010db8" + 23 * "0" + "1", "fe80" + 27 * "0" + "1"
+
+
+@pytest.mark.parametrize(
+    ("lines", "address"),
+    [
+        ([f"{GLOBAL} 02 40 00 80 lo", f"{LOCAL} 02 40 20 80 lo"], "2001:db8::1"),
+        ([f"{GLOBAL} 02 40 00 c0 lo", f"{LOCAL} 02 40 20 80 lo"], "fe80::1"),
+        ([f"{GLOBAL} 02 40 00 c8 lo", f"{LOCAL} 02 40 20 80 lo", f"{GLOBAL} 03 40 00 80 eth0"], "fe80::1"),
+        ([f"{GLOBAL} 02 40 00 c0 lo", f"{LOCAL} 02 40 20 c8 lo"], "'lo' is still being checked: wait a second"),
+        ([f"{GLOBAL} 02 40 00 c8 lo"], "'lo' has no IPv6 address"),
+    ],
+)
+def test_an_ipv6_address_is_used_when_nobody_else_has_it(
+    lines: list[str], address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = tmp_path / "if_inet6"
+    listed.write_text("\n".join(lines), encoding="ascii")
+    monkeypatch.setattr(addresses, "_IPV6_ADDRESSES", listed)
+    if address.startswith("'lo'"):
+        with pytest.raises(UnavailableError, match=address):
+            find_interface("lo", 6)
+    else:
+        assert find_interface("lo", 6).address == address
+
+
 NAMESPACE = ("unshare", "--user", "--map-root-user", "--net", "sh", "-c")
 PREPARED = "ip link set lo up && ip -6 route add local ff00::/8 dev lo table local"
 

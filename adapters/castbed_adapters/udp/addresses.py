@@ -30,7 +30,9 @@ GROUP6_PREFIX = bytes.fromhex("ff12" + "00" * 6)  # transient, within the link
 IP_MULTICAST_ALL, IPV6_MULTICAST_ALL = 49, 29  # Linux; Python has no names for them
 _SIOCGIFADDR = 0x8915
 _INTERFACE_NAME_MAX = 15
+_IPV6_ADDRESSES = Path("/proc/net/if_inet6")
 _LINK_LOCAL = "20"
+_DAD_FAILED, _TENTATIVE = 0x08, 0x40  # somebody else has the address, or may have it
 
 SocketAddress = tuple[str, int] | tuple[str, int, int, int]
 
@@ -72,13 +74,20 @@ def _ipv4_address(name: str) -> str | None:
 
 
 def _ipv6_address(name: str) -> str | None:
-    """Of several addresses one that is valid beyond the link."""
+    """Of several addresses that can be used one that is valid beyond the link."""
     found: list[tuple[bool, str]] = []
+    checked = False
     with suppress(OSError):
-        for line in Path("/proc/net/if_inet6").read_text(encoding="ascii").splitlines():
-            digits, _, _, scope, _, interface = line.split()
-            if interface == name:
-                found.append((scope == _LINK_LOCAL, socket.inet_ntop(socket.AF_INET6, bytes.fromhex(digits))))
+        for line in _IPV6_ADDRESSES.read_text(encoding="ascii").splitlines():
+            digits, _, _, scope, flags, interface = line.split()
+            if interface != name or int(flags, 16) & _DAD_FAILED:
+                continue
+            if int(flags, 16) & _TENTATIVE:
+                checked = True
+                continue
+            found.append((scope == _LINK_LOCAL, socket.inet_ntop(socket.AF_INET6, bytes.fromhex(digits))))
+    if checked and not found:
+        raise UnavailableError(f"the IPv6 address of the interface {name!r} is still being checked: wait a second")
     return min(found)[1] if found else None
 
 
