@@ -25,7 +25,7 @@ from castbed_adapters import receiving
 from castbed_adapters.receive_buffer import ReceiveBuffer
 from castbed_adapters.receiving import make_room
 from castbed_adapters.wifi import links as wifi_links
-from castbed_adapters.wifi.envelope import letter_bytes
+from castbed_adapters.wifi.envelope import PIECE_OVERHEAD, PIECES_MAX, letter_bytes
 from castbed_adapters.wifi.framing import MonitorFraming
 from castbed_adapters.wifi.links import DEFAULT_BSSID, QUEUE_MAX, WifiLinks
 from castbed_adapters.wifi.options import WifiOptions
@@ -147,6 +147,22 @@ def test_a_small_mtu_makes_smaller_pieces() -> None:
             assert [arrival.frame for arrival in await ear.heard(1)] == [frame(bytes(2_000))]
 
     on_a_cable(work, mtu=300)
+
+
+def test_a_tiny_mtu_bounds_the_frames_that_the_host_may_send() -> None:
+    async def work() -> None:
+        sender, receiver = links(1, "one"), links(2, "other")
+        async with Ear(sender, receiver) as ear:
+            room = PIECES_MAX * (100 - PIECE_OVERHEAD)
+            assert room - 512 < sender.air_frame_bytes_max < room
+            largest = frame(bytes(sender.air_frame_bytes_max - len(frame(b""))))
+            for to in ((), tuple(range(2, 66))):
+                sender.transmit(largest, to)
+                sender.flush()
+            assert [arrival.frame for arrival in await ear.heard(2)] == [largest] * 2
+            assert not +sender.counters
+
+    on_a_cable(work, mtu=100)
 
 
 def test_who_is_not_meant_or_out_of_range_or_in_another_run_hears_nothing() -> None:

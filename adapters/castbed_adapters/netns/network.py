@@ -12,6 +12,7 @@ from castbed.links import NOWHERE, Cell, Heard, RunSetting
 from castbed.packets import Packet
 from castbed.topology import Topology
 from castbed.values import NodeNumber
+from castbed.wire import FRAME_BYTES_MAX
 from castbed_adapters.netns.devices import AIR, WIRE, bring_loopback_up, lay_wires, open_radio, wire_address
 from castbed_adapters.netns.ether import EtherProcess
 from castbed_adapters.netns.medium import MediumSpec
@@ -123,7 +124,7 @@ class NetnsLinks:
             wire = Interface(WIRE, interface_index(WIRE), 4, wire_address(me))
             self._wires = TcpWires(me, setting.token, setting.topology.fixed, wire, self.counters, setting.prover)
 
-    air_frame_bytes_max = WifiLinks.air_frame_bytes_max
+    air_frame_bytes_max = FRAME_BYTES_MAX  # the smallest MTU takes it in pieces
     neighbours: frozenset[NodeNumber] = frozenset()  # a frame takes as long as it is large
 
     @property

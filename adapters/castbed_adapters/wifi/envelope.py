@@ -28,6 +28,7 @@ PIECES_MAX = 512  # the largest frame in pieces of 540 bytes
 _TAIL = Struct(f">{TOKEN_BYTES}sIH")  # run, cell, how many nodes it is for
 _NUMBER = Struct(">I")
 _CHECKSUM = Struct(">I")  # CRC-32 of everything before it
+LETTER_OVERHEAD = _TAIL.size + 64 * _NUMBER.size + _CHECKSUM.size  # for a letter to so many nodes
 _READ = ("magic", "flags", "sender", "control_bytes", "payload_bytes")  # of the frame's header; the rest is skipped
 _GLANCE = Struct(">" + "".join(code if name in _READ else f"{Struct(code).size}x" for name, code, _ in HEADER_FIELDS))
 _PIECE_MAGIC = 0xCB7D

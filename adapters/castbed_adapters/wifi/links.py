@@ -18,6 +18,7 @@ from castbed.values import NOBODY, NodeNumber
 from castbed.wire import ETHERTYPE, FRAME_BYTES_MAX
 from castbed_adapters.receiving import ANCILLARY_BYTES, KernelNotes
 from castbed_adapters.wifi.envelope import (
+    LETTER_OVERHEAD,
     PIECE_ETHERTYPE,
     PIECE_OVERHEAD,
     PIECES_MAX,
@@ -56,7 +57,7 @@ _EXPECTED = {"ethernet": ARPHRD_ETHER, "monitor": ARPHRD_RADIOTAP}
 class WifiLinks:
     """The links of one node: an air, and no wires."""
 
-    air_frame_bytes_max = FRAME_BYTES_MAX  # in pieces, if need be
+    air_frame_bytes_max = FRAME_BYTES_MAX  # in pieces; from `open` on less, where the interface takes small ones only
     neighbours: frozenset[NodeNumber] = frozenset()
 
     def __init__(
@@ -92,6 +93,8 @@ class WifiLinks:
         self._socket = opened.socket
         self._framing = self._framing_for(opened)
         self._size_max = self._room(opened.mtu)
+        self._letter_max = PIECES_MAX * (self._size_max - PIECE_OVERHEAD)
+        self.air_frame_bytes_max = min(FRAME_BYTES_MAX, self._letter_max - LETTER_OVERHEAD)
         try:
             await self._carrier()
         except UnavailableError:
@@ -154,7 +157,7 @@ class WifiLinks:
         if len(letter) <= self._size_max:
             self._enqueue([self._framing.wrapped(ETHERTYPE, letter, one)])
             return
-        if len(letter) > PIECES_MAX * (self._size_max - PIECE_OVERHEAD):
+        if len(letter) > self._letter_max:
             self.counters["oversize"] += 1
             return
         self._serial = (self._serial + 1) % SERIALS
