@@ -182,6 +182,23 @@ def test_what_the_interface_does_not_take_now_waits_and_the_queue_has_an_end(gro
     assert QUEUE_CONGESTED < arrived <= QUEUE_MAX
 
 
+def test_what_still_waits_at_the_end_is_counted(groups: Groups) -> None:
+    class Stuck(Radio):
+        def _sent(self, *_: Any) -> bool:
+            return False
+
+    async def run() -> int:
+        sender = Stuck(1, groups)
+        sender.tune(SHARED_AIR)
+        for _ in range(3):
+            sender.transmit(b"late", ())
+            sender.flush()
+        sender.close()
+        return sender.counters["unsent"]
+
+    assert asyncio.run(run()) == 3
+
+
 def test_foreign_and_malformed_datagrams_are_counted_and_never_heard(groups: Groups) -> None:
     whole = ENVELOPE.pack(MAGIC, VERSION, TOKEN, 1, SHARED_AIR) + SLIP.pack(3, 0) + b"abc"
     junk = {

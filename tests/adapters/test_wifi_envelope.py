@@ -103,6 +103,16 @@ def test_what_stays_incomplete_is_dropped_after_a_while_and_counted() -> None:
     assert reassembly.add(piece(2, at=1), PATIENCE_NS + 1) == b"xx"
 
 
+def test_what_is_incomplete_at_the_end_is_counted() -> None:
+    counters: Counter[str] = Counter()
+    reassembly = Reassembly(counters)
+    for serial in (1, 2):
+        reassembly.add(piece(serial), 0)
+    reassembly.end()
+    assert counters == {"incomplete": 2}
+    assert len(reassembly) == 0
+
+
 def test_incomplete_letters_are_bounded_in_number_and_in_bytes() -> None:
     counters: Counter[str] = Counter()
     reassembly = Reassembly(counters)

@@ -299,6 +299,23 @@ def test_a_full_queue_drops_whole_letters_and_what_waits_is_sent_later(why: OSEr
     on_a_cable(work)
 
 
+def test_what_is_lost_because_the_run_ends_is_counted() -> None:
+    async def work() -> None:
+        sender, receiver = Stuck(1, TOKEN, "one", WifiOptions(interface="one")), links(2, "other")
+        async with Ear(sender, receiver):
+            sender.transmit(frame(bytes(3_000)), ())
+            sender._queue.pop()
+            sender.flush()
+            await asyncio.sleep(0.1)
+            sender.why = BlockingIOError()
+            for _ in range(3):
+                sender.transmit(frame(), ())
+        assert sender.counters == {"unsent": 3}
+        assert receiver.counters == {"incomplete": 1}
+
+    on_a_cable(work)
+
+
 def test_a_buffer_that_the_system_makes_smaller_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only root of the machine itself gets more than net.core.rmem_max."""
     counters: Counter[str] = Counter()

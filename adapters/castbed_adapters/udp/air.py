@@ -85,6 +85,8 @@ class MulticastAir:
         loop = asyncio.get_running_loop()
         loop.remove_reader(self._socket.fileno())
         loop.remove_writer(self._socket.fileno())
+        if self._queue:
+            self._counters["unsent"] += len(self._queue)
         self._socket.close()
 
     def tune(self, cell: Cell) -> None:

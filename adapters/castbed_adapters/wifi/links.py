@@ -147,6 +147,9 @@ class WifiLinks:
         if self._retrying is not None:
             self._retrying.cancel()
         self._count_unread()
+        self._reassembly.end()
+        if self._queue:
+            self.counters["unsent"] += len(self._queue)
         self._socket.close()
 
     # --- out ---------------------------------------------------------------------------------------------------------

@@ -50,6 +50,11 @@ class Reassembly:
         self._make_room()
         return None
 
+    def end(self) -> None:
+        """No piece comes any more."""
+        for key in list(self._letters):
+            self._drop(key)
+
     def _expire(self, now: int) -> None:
         for key, letter in list(self._letters.items()):
             if now - letter.since <= PATIENCE_NS:
