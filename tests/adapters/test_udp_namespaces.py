@@ -25,7 +25,7 @@ from castbed_adapters.netns.spaces import HERE, Space
 from castbed_adapters.udp.addresses import Groups, Interface
 from castbed_adapters.udp.air import MulticastAir
 from namespaces import need_namespaces
-from real_runs import CELLS, CHAT, run_on
+from real_runs import CELLS, CHAT, run_on, wait_until
 
 need_namespaces(whole_module=True)
 
@@ -41,6 +41,42 @@ def spaces() -> Iterator[list[str]]:
             bring_loopback_up(space)
         lay_wires(hub, list(enumerate(others, start=1)))
         yield [f"/proc/{os.getpid()}/fd/{space.descriptor}" for space in others]
+
+
+@pytest.fixture
+def link_local_spaces() -> Iterator[list[str]]:
+    """Two namespaces on a bridge, with link-local addresses only; their interfaces have different numbers."""
+    with ExitStack() as undo:
+        hub, one, other = (undo.enter_context(closing(Space())) for _ in range(3))
+        other.run(lambda: subprocess.run(["ip", "link", "add", "first", "type", "veth", "peer", "second"], check=True))
+        lay_wires(hub, [(1, one), (2, other)])
+        for space in (one, other):
+            bring_loopback_up(space)
+            space.run(_link_local)
+        yield [f"/proc/{os.getpid()}/fd/{space.descriptor}" for space in (one, other)]
+
+
+def _link_local() -> None:
+    for name, value in (("accept_dad", "0"), ("disable_ipv6", "0")):
+        Path(f"/proc/sys/net/ipv6/conf/{WIRE}/{name}").write_text(value, encoding="ascii")
+    listed = Path("/proc/thread-self/net/if_inet6")
+    assert wait_until(lambda: WIRE in listed.read_text(encoding="ascii"))
+
+
+@pytest.mark.parametrize("uvloop", [True, False], ids=["uvloop", "asyncio"])
+def test_link_local_addresses_will_do(
+    uvloop: bool, link_local_spaces: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if uvloop:
+        pytest.importorskip("uvloop")
+    else:
+        monkeypatch.setattr("castbed_testbed.hosting.process.find_spec", lambda name: None)
+    one, other = link_local_spaces
+    places = {"anna": one, "bert": other, "cora": other, "S1": one, "S2": other, "S3": other, "C1": one, "C2": other}
+    chosen = options({**places, "Q": one}, ip=6, together=[["S1", "C2"]])
+    outcome = run_on("udp", CELLS, tmp_path, chosen)
+    assert outcome.failures == []
+    assert outcome.summary["delivered"] == outcome.summary["expected"] > 0
 
 
 def options(spaces: dict[str, str], **more: Any) -> dict[str, Any]:

@@ -30,7 +30,7 @@ GROUP6_PREFIX = bytes.fromhex("ff12" + "00" * 6)  # transient, within the link
 IP_MULTICAST_ALL, IPV6_MULTICAST_ALL = 49, 29  # Linux; Python has no names for them
 _SIOCGIFADDR = 0x8915
 _INTERFACE_NAME_MAX = 15
-_IPV6_ADDRESSES = Path("/proc/net/if_inet6")
+_IPV6_ADDRESSES = Path("/proc/thread-self/net/if_inet6")  # of the namespace that this thread is in
 _LINK_LOCAL = "20"
 _DAD_FAILED, _TENTATIVE = 0x08, 0x40  # somebody else has the address, or may have it
 

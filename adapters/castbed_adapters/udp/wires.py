@@ -309,8 +309,10 @@ class TcpWires:
         assert isinstance(reaching, socket.socket)
         reaching.setblocking(False)
         try:
+            # A link-local address is one of our own interface, whatever number the other end has for its own.
+            reaching.bind(self._interface.at(0))
             async with asyncio.timeout(CONNECT_S_MAX):
-                await loop.sock_connect(reaching, tuple(address))
+                await loop.sock_connect(reaching, tuple(address[:2]))
                 reaching, wire = await loop.create_connection(lambda: _Wire(self, node), sock=reaching)
                 await wire.greeted
         except OSError as error:
