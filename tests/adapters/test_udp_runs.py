@@ -14,13 +14,14 @@ from typing import Any
 
 import pytest
 
-from castbed import Kind, load_registry
+from castbed import Kind, UnavailableError, load_registry
 from castbed.capture import read_capture, read_captures, sent_headers
 from castbed.links import SHARED_AIR
 from castbed.packets import kind_of
 from castbed.wire import ETHERNET_BYTES
 from castbed_adapters.udp.addresses import draw_groups, find_interface
 from castbed_adapters.udp.air import ENVELOPE, MAGIC, SLIP, VERSION, checked
+from castbed_adapters.udp.network import UdpNetwork
 from castbed_plugins.eomp.repaired.packets import BundleNumbered, BundleRequest
 from castbed_testbed.runner import judge
 from namespaces import need_namespaces
@@ -28,6 +29,32 @@ from real_runs import CELLS, CHAT, delivered_sets, example_on, kinds_of, run_on,
 
 pytestmark = pytest.mark.udp
 ANYWHERE = ["udp", pytest.param("netns", marks=pytest.mark.netns)]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_signal_while_the_network_is_opened_undoes_what_was_done(
+    number: signal.Signals, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+
+    def open_it(_: UdpNetwork) -> None:
+        os.kill(os.getpid(), number)
+        raise UnavailableError("the signal was not heeded")
+
+    def close(_: UdpNetwork) -> None:
+        os.kill(os.getpid(), number)  # an impatient user
+        done.append("closed")
+
+    monkeypatch.setattr(UdpNetwork, "open", open_it)
+    monkeypatch.setattr(UdpNetwork, "close", close)
+    before = signal.signal(number, ignored := lambda *_: None)
+    try:
+        with pytest.raises(SystemExit) as caught:
+            run_on("udp", CHAT, tmp_path)
+        assert signal.getsignal(number) is ignored
+    finally:
+        signal.signal(number, before)
+    assert (caught.value.code, done) == (code, ["closed"])
 
 
 def available(transport: str) -> None:

@@ -75,7 +75,7 @@ class Controller:
         return self._report()
 
     def _stop_on_signals(self) -> list[int]:
-        """A SIGTERM or SIGHUP ends the run as an interruption does, and is listed; what nohup ignores stays ignored."""
+        """A SIGTERM or SIGHUP ends the run as an interruption does, and is listed."""
         ended_by, task = list[int](), asyncio.current_task()
         assert task is not None
 
@@ -83,10 +83,8 @@ class Controller:
             ended_by.append(number)
             task.cancel()
 
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGTERM, signal.SIGHUP):
-                if signal.getsignal(number) != signal.SIG_IGN:
-                    asyncio.get_running_loop().add_signal_handler(number, end, number)
+        for number in heeded_signals():
+            asyncio.get_running_loop().add_signal_handler(number, end, number)
         return ended_by
 
     async def _run(self) -> None:
@@ -353,6 +351,13 @@ class Controller:
             dict(effects),
             dict(links),
         )
+
+
+def heeded_signals() -> list[signal.Signals]:
+    """The signals that end a run; what nohup ignores stays ignored, and only the main thread may handle any."""
+    if threading.current_thread() is not threading.main_thread():
+        return []
+    return [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) != signal.SIG_IGN]
 
 
 async def _told(awaited: asyncio.Future[object] | asyncio.Future[None] | None) -> object:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import importlib
 import os
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 from castbed.authentication import derived_key
 from castbed.handshake import CHALLENGE_BYTES, Handshake
 from castbed.links import Network, Prover, RunSetting
-from castbed_testbed.hosting.controller import Controller
+from castbed_testbed.hosting.controller import Controller, heeded_signals
 from castbed_testbed.hosting.leftovers import RunDirectory, remove_leftovers
 from castbed_testbed.hosting.nursery import Nursery
 from castbed_testbed.hosting.process import Site
@@ -27,19 +30,40 @@ def run(plan: Plan, captures: Path | None, progress: Callable[[int], None] | Non
     """Carry the plan out in real time; whatever happens, every process and everything else it made is gone after."""
     network, awake = _network(plan, captures is not None), never_sleep(plan)
     remove_leftovers()
-    directory = RunDirectory()
-    site = Site(plan, network, captures, directory.path, awake)
-    try:
-        network.open()
-        nursery = Nursery(site)
+    with _ended_by_signals():
+        directory = RunDirectory()
+        site = Site(plan, network, captures, directory.path, awake)
         try:
-            with cores_awake(bool(awake)):
-                return asyncio.run(Controller(site, nursery, progress).run())
+            network.open()
+            nursery = Nursery(site)
+            try:
+                with cores_awake(bool(awake)):
+                    return asyncio.run(Controller(site, nursery, progress).run())
+            finally:
+                nursery.close()
         finally:
-            nursery.close()
+            network.close()
+            directory.close()
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """A SIGTERM or SIGHUP ends what is inside as an exit does, as long as no controller handles them."""
+    before = {number: signal.getsignal(number) for number in heeded_signals()}
+    for number in before:
+        signal.signal(number, _exit)
+    try:
+        yield
     finally:
-        network.close()
-        directory.close()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _exit(number: int, _: object) -> NoReturn:
+    """The first signal ends the run; a second one does not disturb what undoes it."""
+    for heeded in heeded_signals():
+        signal.signal(heeded, signal.SIG_IGN)
+    raise SystemExit(128 + number)
 
 
 def _network(plan: Plan, captured: bool) -> Network:
