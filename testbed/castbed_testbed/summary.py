@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from castbed.capture import FrameStatistics
@@ -15,11 +15,21 @@ from castbed_testbed.experiment import Experiment
 from castbed_testbed.report import HostReport
 
 MILLISECOND = 1_000_000
+NOTHING_DROPPED = frozenset(("waited", "small_buffer", "medium_late_us_max"))
+OF_OTHERS = frozenset(("foreign", "medium_foreign", "forged", "replayed"))
+OF_FAULTS = frozenset(("out_of_range", "peer_down", "unreached"))  # what mobility and crashes do
+NO_LOSSES = NOTHING_DROPPED | OF_OTHERS | OF_FAULTS
+"""Counters of links that do not say that a frame was lost which somebody should have got."""
 
 
 def vacuous_faults(experiment: Experiment, report: HostReport) -> list[str]:
     """The faults and the mobility that were asked for and never took effect."""
     return [name for name in experiment.asked_for() if not report.effects.get(name)]
+
+
+def lost_on_links(links: Mapping[str, int]) -> dict[str, int]:
+    """What the links dropped that they should have carried, by reason."""
+    return {reason: count for reason, count in links.items() if count and reason not in NO_LOSSES}
 
 
 def history_figures(history: History, frames: FrameStatistics) -> dict[str, Any]:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from testbed_command import ENDLESS, captures, castbed, document, experiment, interrupt, stopped_in_mid_run
+
+from castbed_testbed.cli import running
+from castbed_testbed.runner import Outcome, run_experiment
 
 
 @pytest.fixture(scope="module")
@@ -125,3 +129,28 @@ def test_an_interrupted_run_may_be_run_again(tmp_path: Path) -> None:
     stopped_in_mid_run(tmp_path, interrupt)
     path = experiment(tmp_path, ENDLESS, duration="1s")
     assert castbed("run", path, "--out", "run", cwd=tmp_path).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("links", "said"),
+    [
+        (
+            {"unsendable": 37, "overrun": 0, "unreceivable": 1, "waited": 9, "small_buffer": 3, "foreign": 2},
+            ["  dropped on the links: unsendable 37, unreceivable 1"],
+        ),
+        ({"out_of_range": 4, "peer_down": 2, "medium_late_us_max": 120, "queue_full": 0}, []),
+        ({}, []),
+    ],
+)
+def test_a_run_says_what_its_links_lost(
+    links: dict[str, int], said: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def on_links(*arguments: Any) -> Outcome:
+        outcome = run_experiment(*arguments)
+        outcome.summary["links"] = links
+        return outcome
+
+    monkeypatch.setattr(running, "run_experiment", on_links)
+    done = castbed("run", experiment(tmp_path), "--out", "run", cwd=tmp_path)
+    assert done.returncode == 0
+    assert [line for line in done.stdout.splitlines() if "links" in line] == said

@@ -16,6 +16,7 @@ from castbed_testbed.experiment import Loaded, load_file
 from castbed_testbed.explore.playback import SCRIPT, judged_again, play
 from castbed_testbed.explore.script import SUFFIX, read
 from castbed_testbed.runner import CAPTURES, EXPERIMENT, MANIFEST, SUMMARY, Outcome, is_run, judge, run_experiment
+from castbed_testbed.summary import lost_on_links
 
 SHOWN_PER_PROPERTY = 1  # witnesses told in words; the run directory keeps more
 SAVED_PER_PROPERTY = 3
@@ -168,6 +169,9 @@ def _headline(summary: dict[str, Any]) -> list[str]:
         )
     if summary.get("faults"):
         lines.append("  faults that took effect: " + ", ".join(f"{k} {v}" for k, v in summary["faults"].items()))
+    if lost := lost_on_links(summary.get("links", {})):
+        listed = ", ".join(f"{reason} {count}" for reason, count in lost.items())
+        lines.append(f"  [yellow]dropped on the links: {listed}[/yellow]")
     if summary.get("oversize"):
         lines.append(f"  [yellow]{_count(summary['oversize'], 'packet')} too large for a frame, dropped[/yellow]")
     return lines
