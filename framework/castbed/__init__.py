@@ -34,7 +34,7 @@ from castbed.packets import Command, Notice, Packet
 from castbed.registry import Register, Registry, load_registry
 from castbed.topology import Topology
 from castbed.units import BitRate, ByteSize, Duration
-from castbed.values import DEFAULT_GROUP, NOBODY, UNNUMBERED, Group, Message, Mid, NodeNumber, View
+from castbed.values import DEFAULT_GROUP, NOBODY, UNNUMBERED, Group, Message, Mid, NodeNumber, Number, View
 from castbed.wire import Codec
 
 __all__ = [
@@ -71,6 +71,7 @@ __all__ = [
     "NoOptions",
     "NodeNumber",
     "Notice",
+    "Number",
     "Packet",
     "PeerError",
     "Protocol",

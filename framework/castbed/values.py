@@ -1,17 +1,24 @@
 """The values that protocols, hosts and checks share: message identities, messages, views, groups.
 
 Nodes are numbers (1, 2, 3, ...) inside machines and on the wire; the topology knows their names, and everything that
-people read shows names.
+people read shows names. The types say what fits into headers and records: whatever a peer writes beyond that is refused
+where a frame is decoded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Annotated
 
 import msgspec
 
-NodeNumber = int
-Group = int
+NUMBER_MAX = (1 << 62) - 1  # nobody counts further, and sums of a few such numbers still have 64 bits
+
+_Narrow = Annotated[int, msgspec.Meta(ge=0, le=0xFFFF_FFFF)]
+Number = Annotated[int, msgspec.Meta(ge=0, le=NUMBER_MAX)]
+"""What is counted: messages, views, moves, bytes."""
+NodeNumber = _Narrow
+Group = Annotated[int, msgspec.Meta(ge=0)]  # 64 bits; MessagePack has no more
 
 NOBODY: NodeNumber = 0
 DEFAULT_GROUP: Group = 1
@@ -21,9 +28,9 @@ _CREATOR_BITS = 32
 class Mid(msgspec.Struct, frozen=True, order=True, array_like=True, gc=False):
     """The identity of a message: who wrote it, its number, and which life of the writer numbered it."""
 
-    sender: NodeNumber
-    seqno: int
-    incarnation: int = 0
+    sender: Annotated[int, msgspec.Meta(ge=1, le=0xFFFF_FFFF)]
+    seqno: Number
+    incarnation: _Narrow = 0
 
     def text(self, name: Callable[[NodeNumber], str] = str) -> str:
         """`B3`, or `B3~2` in the third life of B; `h7.3` where the name ends in a digit."""
@@ -54,7 +61,7 @@ class View(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One membership of a group. `local` marks a view that nobody agreed on: what this node happens to know."""
 
     group: Group
-    number: int
+    number: Number
     members: tuple[NodeNumber, ...]
     stations: tuple[NodeNumber, ...] = ()
     local: bool = False

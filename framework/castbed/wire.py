@@ -19,7 +19,7 @@ import msgspec
 
 from castbed.errors import ContractError, PeerError
 from castbed.packets import Packet, kind_of
-from castbed.values import NOBODY, Mid, NodeNumber
+from castbed.values import NOBODY, NUMBER_MAX, Mid, NodeNumber
 
 MAGIC = 0xCB5D
 VERSION = 1
@@ -79,7 +79,7 @@ class _Layout:
     def __init__(self, packet_type: type[Packet], family: int) -> None:
         names = packet_type.__struct_fields__
         body = [name for name in names if name not in ("group", "mid", "payload")]
-        hints = get_type_hints(packet_type)
+        hints = get_type_hints(packet_type, include_extras=True)
         self.packet_type = packet_type
         self.family = family
         self.kind = kind_of(packet_type)
@@ -132,15 +132,15 @@ class Codec:
             layout = self._by_type[packet.__class__]
         except KeyError:
             raise ContractError(f"{type(packet).__name__} is not among the protocol's declared packets") from None
-        body = b"" if layout.body is None else self._encoder.encode(layout.body(packet))
         payload: bytes = packet.payload if layout.has_payload else b""  # type: ignore[attr-defined]
         mid: Mid | None = packet.mid if layout.has_mid else None  # type: ignore[attr-defined]
         origin, seqno, incarnation = (0, 0, 0) if mid is None else (mid.sender, mid.seqno, mid.incarnation)
         group = packet.group if layout.has_group else 0  # type: ignore[attr-defined]
         start = layout.start if mid is None else layout.start_with_mid
         try:
+            body = b"" if layout.body is None else self._encoder.encode(layout.body(packet))
             rest = _AFTER_KIND.pack(group, seqno, sender, origin, incarnation, len(body), len(payload))
-        except struct_error as error:
+        except (struct_error, OverflowError) as error:
             raise ContractError(f"{type(packet).__name__} holds a number that fits no frame: {error}") from None
         frame = start + rest + body + payload
         if len(frame) > FRAME_BYTES_MAX:
@@ -165,7 +165,7 @@ class Codec:
         if body_end + payload != size or sender == NOBODY:
             raise PeerError("the frame's sizes or its sender make no sense")
         mid = Mid(origin, seqno, incarnation) if flags & HAS_MID else None
-        if (mid is None) is layout.has_mid:
+        if (mid is None) is layout.has_mid or seqno > NUMBER_MAX or (layout.has_mid and not origin):
             raise PeerError(f"{layout.packet_type.__name__} with or without identity, against its definition")
         body = _decoded(layout, frame[HEADER_BYTES:body_end])
         values = (group, mid, bytes(frame[body_end:]), *body)

@@ -20,12 +20,12 @@ from castbed.records import (
     decode_event,
     encode_event,
 )
-from castbed.values import Mid
+from castbed.values import NUMBER_MAX, Mid
 
 word = st.integers(0, 0xFFFF_FFFF)
 nodes = st.integers(1, 0xFFFF_FFFF)
 long = st.integers(0, 2**64 - 1)
-mids = st.builds(Mid, nodes, long, word)
+mids = st.builds(Mid, nodes, st.integers(0, NUMBER_MAX), word)
 many = st.lists(nodes, max_size=6).map(tuple)
 events = st.builds(
     LocalEvent,

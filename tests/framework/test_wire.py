@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from castbed.errors import ContractError, PeerError
 from castbed.packets import Packet
-from castbed.values import Mid
+from castbed.values import NUMBER_MAX, Group, Mid, NodeNumber, Number
 from castbed.wire import (
     ETHERNET_BYTES,
     FRAME_BYTES_MAX,
@@ -81,7 +81,7 @@ CODEC = Codec({"example": PACKETS})
 
 nodes = st.integers(1, 0xFFFF_FFFF)
 long = st.integers(0, 2**64 - 1)
-mids = st.builds(Mid, nodes, long, st.integers(0, 0xFFFF_FFFF))
+mids = st.builds(Mid, nodes, st.integers(0, NUMBER_MAX), st.integers(0, 0xFFFF_FFFF))
 payloads = st.binary(max_size=40)
 clocks = st.lists(long, max_size=5).map(tuple)
 pairs = st.tuples(st.integers(-(2**63), 2**64 - 1), st.booleans())
@@ -230,3 +230,47 @@ def test_an_ethernet_frame_names_its_nodes() -> None:
 def test_a_number_that_fits_no_frame_is_our_mistake(packet: Packet) -> None:
     with pytest.raises(ContractError, match="a number that fits no frame"):
         CODEC.encode(packet, 1)
+
+
+class Bounded(Packet, frozen=True, tag=20):
+    answers: tuple[Mid | None, ...] = ()
+    node: NodeNumber = 0
+    group_of: Group = 0
+    count: Number = 0
+
+
+@pytest.mark.parametrize(
+    "packet",
+    [
+        OnlyHeader(Mid(0, 1)),
+        OnlyHeader(Mid(0, 0)),
+        OnlyHeader(Mid(1, NUMBER_MAX + 1)),
+        OneField(Mid(0, 1)),
+        OneField(Mid(1 << 32, 1)),
+        OneField(Mid(1, -1)),
+        OneField(Mid(1, NUMBER_MAX + 1)),
+        OneField(Mid(1, 1, 1 << 32)),
+        OneField(Mid(1, 1, -1)),
+        Bounded((None, Mid(1, 1), Mid(-1, 1))),
+        Bounded(node=-1),
+        Bounded(node=1 << 32),
+        Bounded(group_of=-1),
+        Bounded(count=-1),
+        Bounded(count=NUMBER_MAX + 1),
+    ],
+)
+def test_what_fits_no_header_and_no_record_is_refused(packet: Packet) -> None:
+    codec = Codec({"example": (*PACKETS, Bounded)})
+    with pytest.raises(PeerError):
+        codec.decode(codec.encode(packet, 1))
+
+
+def test_the_largest_that_fits_comes_back() -> None:
+    codec = Codec({"example": (Bounded,)})
+    packet = Bounded((Mid(0xFFFF_FFFF, NUMBER_MAX, 0xFFFF_FFFF),), 0xFFFF_FFFF, (1 << 64) - 1, NUMBER_MAX)
+    assert codec.decode(codec.encode(packet, 1)) == (packet, 1)
+
+
+def test_a_number_in_a_body_that_no_frame_holds_is_our_mistake() -> None:
+    with pytest.raises(ContractError, match="Several holds a number that fits no frame"):
+        CODEC.encode(Several((), "", 0.0, (1 << 64, True)), 1)

@@ -21,6 +21,7 @@ from heapq import heappop, heappush
 import msgspec
 
 from castbed.errors import UnavailableError
+from castbed.links import Cell
 from castbed.values import NodeNumber
 from castbed_adapters.netns.medium import Medium, MediumSpec
 from castbed_adapters.netns.syscalls import die_with_parent, set_timer, timer_descriptor
@@ -39,7 +40,7 @@ class Place(msgspec.Struct, frozen=True, tag=True):
     """Controller to medium: the node is in this cell from now on."""
 
     node: NodeNumber
-    cell: NodeNumber
+    cell: Cell
 
 
 class Begin(msgspec.Struct, frozen=True, tag=True):
