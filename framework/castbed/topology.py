@@ -11,7 +11,8 @@ from functools import cached_property
 
 import msgspec
 
-from castbed.values import Group, NodeNumber
+from castbed.errors import PeerError
+from castbed.values import Group, NodeNumber, creator_of
 
 MODELS = ("broadcast", "cellular", "three_tier", "sites")
 NODES_MAX = 1 << 20  # a node number has to stay small enough for an Ethernet address; nobody simulates more
@@ -72,6 +73,21 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
 
     def role(self, number: NodeNumber) -> str:
         return self.nodes[number - 1].role
+
+    def knows(self, number: NodeNumber, role: str | None = None) -> bool:
+        """Whether there is a node of this number, in this role if one is given."""
+        return 0 < number <= len(self.nodes) and role in (None, self.nodes[number - 1].role)
+
+    def check(self, number: NodeNumber, role: str | None = None) -> None:
+        """PeerError unless there is such a node: for numbers that peers name, before anything is done with them."""
+        if not self.knows(number, role):
+            raise PeerError(f"there is no {role or 'node'} {number}")
+
+    def check_group(self, group: Group) -> None:
+        """PeerError unless the group can exist: created by a node of this network, or by none."""
+        creator = creator_of(group)
+        if creator is not None and not self.knows(creator):
+            raise PeerError(f"there is no node {creator} that could have created the group {group}")
 
     def wired(self, one: NodeNumber, other: NodeNumber) -> bool:
         return one in self.fixed and other in self.fixed

@@ -72,6 +72,11 @@ def created_group(counter: int, creator: NodeNumber) -> Group:
     return counter << _CREATOR_BITS | creator
 
 
+def creator_of(group: Group) -> NodeNumber | None:
+    """Who created the group; None for one that the experiment declares."""
+    return group & (1 << _CREATOR_BITS) - 1 if group >> _CREATOR_BITS else None
+
+
 def parse_group(text: str, number: Callable[[str], NodeNumber]) -> Group:
     """The group that `group_text` shows as `text`; ValueError when it shows none so."""
     counter, dot, creator = text.partition(".")

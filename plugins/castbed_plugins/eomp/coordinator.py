@@ -66,6 +66,7 @@ class Coordinator(Machine):
     def requested(self, packet: McastReqFrom, station: NodeNumber) -> None:
         """C-1: acknowledge always (R2), number only what has the expected bit (R1)."""
         host, tx = packet.host, packet.tx
+        self._check_host(host)
         self.send(station, McastAckFor(packet.group, host, tx))
         new = self.rx_seq.get(host, 0) == tx
         if new:
@@ -79,6 +80,7 @@ class Coordinator(Machine):
     @on(SyncSeq)
     def bit_changed(self, packet: SyncSeq, _peer: NodeNumber) -> None:
         """C-2."""
+        self._check_host(packet.host)
         self.rx_seq[packet.host] = packet.rx
 
     @on(McastDel)
@@ -95,12 +97,14 @@ class Coordinator(Machine):
     @on(NackFrom)
     def reported(self, packet: NackFrom, station: NodeNumber) -> None:
         """C-4: compared with what this coordinator has sent, for a NACK brings no SeqSent (R23)."""
+        self._check_host(packet.host)
         self._heard(packet.host, packet.last)
         self._retransmit(station, packet.host, packet.last, lagging(packet.last, self.seq_sent))
 
     @on(GreetFrom)
     def greeted(self, packet: GreetFrom, station: NodeNumber) -> None:
         """C-5."""
+        self._check_host(packet.host)
         self._heard(packet.host, packet.last)
         self._retransmit(station, packet.host, packet.last, lagging(packet.last, dict(packet.sent)))
         self.send(station, GreetAckFor(packet.host))
@@ -126,6 +130,7 @@ class Coordinator(Machine):
     @on(JoinFrom)
     def joined(self, packet: JoinFrom, station: NodeNumber) -> None:
         """C-6: tell the peers once, acknowledge always."""
+        self._check_host(packet.host)
         members = self.member_set.setdefault(packet.group, set())
         if packet.host not in members:
             members.add(packet.host)
@@ -135,6 +140,7 @@ class Coordinator(Machine):
     @on(LeaveFrom)
     def left(self, packet: LeaveFrom, station: NodeNumber) -> None:
         """C-7: tell the peers once, acknowledge always."""
+        self._check_host(packet.host)
         if packet.host in self.member_set.get(packet.group, ()):
             self._remove(packet.host, packet.group)
             self._tell_peers(Delete(packet.group, packet.host))
@@ -143,11 +149,13 @@ class Coordinator(Machine):
     @on(Insert)
     def inserted(self, packet: Insert, _peer: NodeNumber) -> None:
         """C-8."""
+        self._check_host(packet.host)
         self.member_set.setdefault(packet.group, set()).add(packet.host)
 
     @on(Delete)
     def deleted(self, packet: Delete, _peer: NodeNumber) -> None:
         """C-8."""
+        self._check_host(packet.host)
         self._remove(packet.host, packet.group)
 
     def _remove(self, host: NodeNumber, group: Group) -> None:
@@ -168,6 +176,8 @@ class Coordinator(Machine):
     @on(SyncAck)
     def synchronised(self, packet: SyncAck, _peer: NodeNumber) -> None:
         """C-10: what a peer tells is not told on."""
+        for host, _ in packet.reports:
+            self._check_host(host)
         for host, last in packet.reports:
             self._merge(host, last)
 
@@ -210,6 +220,9 @@ class Coordinator(Machine):
 
     def _gauge_buffer(self) -> None:
         self.gauge(BUFFER, sum(map(len, self.buffer_list.values())))
+
+    def _check_host(self, host: NodeNumber) -> None:
+        self.context.topology.check(host, "host")
 
     def _tell_peers(self, packet: SyncSeq | SyncAck | Insert | Delete) -> None:
         self.multicast(self.context.peers("coordinator"), packet)

@@ -7,8 +7,14 @@ the station that speaks. Messages carry their identity for captures and checks; 
 
 from __future__ import annotations
 
-from castbed import Group, Message, Mid, NodeNumber, Packet
+from typing import Annotated
+
+import msgspec
+
+from castbed import Group, Message, Mid, NodeNumber, Number, Packet
 from castbed_plugins.eomp.vectors import Vector
+
+Bit = Annotated[int, msgspec.Meta(ge=0, le=1)]
 
 
 class Carrier(Packet, frozen=True):
@@ -33,7 +39,7 @@ class McastReq(Carrier, frozen=True, tag=1):
     """MCASTREQ, host to station: multicast this for me."""
 
     last: Vector
-    tx: int
+    tx: Bit
 
 
 class McastReqFrom(Carrier, frozen=True, tag=2):
@@ -42,7 +48,7 @@ class McastReqFrom(Carrier, frozen=True, tag=2):
     host: NodeNumber
     last: Vector
     sent: Vector
-    tx: int
+    tx: Bit
 
 
 class McastAckFor(Packet, frozen=True, tag=3):
@@ -50,14 +56,14 @@ class McastAckFor(Packet, frozen=True, tag=3):
 
     group: Group
     host: NodeNumber
-    tx: int
+    tx: Bit
 
 
 class McastAck(Packet, frozen=True, tag=4):
     """MCASTACK, station to host."""
 
     group: Group
-    tx: int
+    tx: Bit
 
 
 class McastSeq(Carrier, frozen=True, tag=5):
@@ -67,14 +73,14 @@ class McastSeq(Carrier, frozen=True, tag=5):
 class McastDel(Carrier, frozen=True, tag=6):
     """MCASTDEL, sequencer to coordinators to stations to the members in the cell: message `seq` of its group."""
 
-    seq: int
+    seq: Number
 
 
 class SyncSeq(Packet, frozen=True, tag=7):
     """SYNCSEQ, coordinator to coordinators: the next request of `host` has this bit."""
 
     host: NodeNumber
-    rx: int
+    rx: Bit
 
 
 class Nack(Packet, frozen=True, tag=8):
@@ -93,14 +99,14 @@ class NackFrom(Packet, frozen=True, tag=9):
 class RetransFor(Carrier, frozen=True, tag=10):
     """RETRANS, coordinator to station: the message that `host` lacks."""
 
-    seq: int
+    seq: Number
     host: NodeNumber
 
 
 class Retrans(Carrier, frozen=True, tag=11):
     """RETRANS, station to host."""
 
-    seq: int
+    seq: Number
 
 
 class SyncAck(Packet, frozen=True, tag=12):

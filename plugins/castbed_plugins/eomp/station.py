@@ -83,6 +83,7 @@ class Station(Machine):
     @on(McastAckFor)
     def request_acknowledged(self, packet: McastAckFor, _coordinator: NodeNumber) -> None:
         """MSS-2: the flag stays; only CANCEL clears it."""
+        self._check_host(packet.host)
         if self.mcast_flag.get(packet.host):
             self.send(packet.host, McastAck(packet.group, packet.tx))
 
@@ -124,6 +125,7 @@ class Station(Machine):
     @on(RetransFor)
     def retransmitted(self, packet: RetransFor, _coordinator: NodeNumber) -> None:
         """MSS-5: one may pass per permission."""
+        self._check_host(packet.host)
         if self.retrans_needed.get(packet.host):
             self.send(packet.host, Retrans(*content(packet.message), packet.seq))
             self.retrans_needed[packet.host] = False
@@ -133,6 +135,8 @@ class Station(Machine):
     @on(Greet)
     def greeted(self, packet: Greet, host: NodeNumber) -> None:
         """MSS-6, up to step 3: nothing may pass yet, here or at the old station."""
+        if packet.my_mss != NOBODY:
+            self.context.topology.check(packet.my_mss, "station")
         self._serve(packet.last)
         self.retrans_needed[host] = False
         if packet.my_mss not in (NOBODY, self.me):
@@ -156,11 +160,13 @@ class Station(Machine):
     @on(GreetAckFor)
     def registered(self, packet: GreetAckFor, _coordinator: NodeNumber) -> None:
         """MSS-7."""
+        self._check_host(packet.host)
         self.send(packet.host, GreetAck(packed(self.seq_sent), self.coord))
 
     @on(Cancel)
     def cancelled(self, packet: Cancel, _station: NodeNumber) -> None:
         """MSS-8: the host is elsewhere."""
+        self._check_host(packet.host)
         self.retrans_needed[packet.host] = False
         self.mcast_flag[packet.host] = False
 
@@ -180,15 +186,20 @@ class Station(Machine):
     @on(JoinAckFor)
     def joined(self, packet: JoinAckFor, _coordinator: NodeNumber) -> None:
         """MSS-10."""
+        self._check_host(packet.host)
         self.retrans_needed.setdefault(packet.host, False)
         self.send(packet.host, JoinAck(packet.group, packed(self.seq_sent)))
 
     @on(LeaveAckFor)
     def left(self, packet: LeaveAckFor, _coordinator: NodeNumber) -> None:
         """MSS-10."""
+        self._check_host(packet.host)
         self.send(packet.host, LeaveAck(packet.group, packed(self.seq_sent)))
 
     # --- inside ------------------------------------------------------------------------------------------------------
+
+    def _check_host(self, host: NodeNumber) -> None:
+        self.context.topology.check(host, "host")
 
     def _serve(self, last: Vector) -> None:
         """MSS-0: what hosts of the cell belong to is put on the air here (R11)."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from castbed import Group
+from castbed import Group, Number
 
-Vector = tuple[tuple[Group, int], ...]
+Vector = tuple[tuple[Group, Number], ...]
 """How numbers per group travel: in the order of the groups."""
 
 

@@ -134,6 +134,8 @@ class Gjlp(Machine):
     def group_list(self, packet: GroupList, _sender: NodeNumber) -> None:
         """RecvGrpsInfoList (4.4.3)."""
         for heard in packet.groups:
+            self._check(heard.group, *heard.current, *heard.departed)
+        for heard in packet.groups:
             if heard.group not in self.groups:
                 self.offers[heard.group] = heard
                 self.tell(GroupOffered(heard))
@@ -144,6 +146,7 @@ class Gjlp(Machine):
     @on(Join)
     def joined(self, packet: Join, _sender: NodeNumber) -> None:
         """UpdateGrpInfo (4.4.7)."""
+        self._check(packet.group, packet.pid)
         if (row := self.groups.get(packet.group)) is not NA:
             row.current.setdefault(packet.pid)
             self._show(row)
@@ -151,11 +154,18 @@ class Gjlp(Machine):
     @on(Leave)
     def left(self, packet: Leave, _sender: NodeNumber) -> None:
         """UpdateGrpInfo (4.4.7)."""
+        self._check(packet.group, packet.pid)
         if (row := self.groups.get(packet.group)) is not NA:
             row.depart(packet.pid)
             self._show(row)
 
     # --- inside ------------------------------------------------------------------------------------------------------
+
+    def _check(self, group: Group, *processes: NodeNumber) -> None:
+        """PeerError for a group that nobody can have created, or processes that do not exist."""
+        self.context.topology.check_group(group)
+        for pid in processes:
+            self.context.topology.check(pid)
 
     def _become_member(self, info: GroupInfo) -> None:
         if not self.is_member(info.group):

@@ -93,12 +93,14 @@ class GroupManager(Machine):
 
     @on(SyncReq)
     def sync_requested(self, packet: SyncReq, _sender: NodeNumber) -> None:
+        self.context.topology.check(packet.sync_id.pid)
         instance = self.instances.get(packet.group)
         if instance is not None and packet.sync_id.pid != self.me:
             instance.take(instance.msp.requested(packet))
 
     @on(SyncResp)
     def sync_responded(self, packet: SyncResp, _sender: NodeNumber) -> None:
+        self.context.topology.check(packet.sync_id.pid)
         instance = self.instances.get(packet.group)
         if instance is not None:
             instance.take(instance.msp.responded(packet))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from castbed import Group, Message, Mid, NodeNumber, Packet
+from castbed import Group, Message, Mid, NodeNumber, Number, Packet
 
 
 class GroupInfo(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -28,7 +28,7 @@ class SyncId(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The identity of a synchronisation request within its group (*SyncMsgId*)."""
 
     pid: NodeNumber
-    number: int
+    number: Number
 
 
 class Data(Packet, frozen=True, tag=1):
@@ -87,7 +87,7 @@ class Standing(msgspec.Struct, frozen=True, array_like=True, order=True, gc=Fals
     """How `pid` stands to a group: the higher stamp is the newer word, and a departure wins a tie."""
 
     pid: NodeNumber
-    stamp: int
+    stamp: Number
     departed: bool
 
 

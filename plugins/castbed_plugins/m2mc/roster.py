@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from castbed import Context, ContractError, Group, Machine, NodeNumber, PeerError, View, on
+from castbed import Context, ContractError, Group, Machine, NodeNumber, PeerError, Topology, View, on
 from castbed.commands import group_number
 from castbed.values import created_group
 from castbed_plugins.m2mc.commands import (
@@ -180,7 +180,7 @@ class RosterGjlp(Machine):
 
     @on(Roster)
     def roster(self, packet: Roster, _sender: NodeNumber) -> None:
-        _check(packet)
+        _check(packet, self.context.topology)
         roll = self._roll(packet)
         if roll is None:
             self.note("roster-dropped", group=packet.group)
@@ -270,10 +270,12 @@ class RosterGjlp(Machine):
         roll.standings = {pid: Standing(pid, stamp, departed) for pid, stamp, departed in kept[2]}
 
 
-def _check(packet: Roster) -> None:
+def _check(packet: Roster, topology: Topology) -> None:
     """PeerError unless the roster can be one that a RosterGjlp sent."""
     if packet.group < 1 or len(packet.desc) > DESCRIPTION_MAX or len(packet.standings) > STANDINGS_MAX:
         raise PeerError("a roster of no group, or one too large")
+    topology.check_group(packet.group)
     for standing in packet.standings:
-        if not (0 < standing.pid < 1 << 32 and 0 < standing.stamp <= STAMP_MAX):
+        topology.check(standing.pid)
+        if not 0 < standing.stamp <= STAMP_MAX:
             raise PeerError(f"a roster in which {standing.pid} stands at {standing.stamp}")

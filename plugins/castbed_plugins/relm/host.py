@@ -146,6 +146,8 @@ class Host(Bystander):
     @on(JoinAck)
     def joined(self, packet: JoinAck, _sender: NodeNumber) -> None:
         """JOIN: a member from the next message on that the supervisor receives."""
+        for _, source, _ in packet.last:
+            self.context.topology.check(source, "coordinator")
         if self.answered(packet, JoinRequest):
             self.groups[packet.group] = packet.request
             for group, source, number in packet.last:

@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from castbed import Group, Message, Mid, NodeNumber, Packet
+from castbed import Group, Message, Mid, NodeNumber, Number, Packet
 
 Key = tuple[Group, Mid]
 """The identity of a message: *msg* = (src, g, seq); source and number are in the Mid."""
-Last = tuple[tuple[Group, NodeNumber, int], ...]
+Last = tuple[tuple[Group, NodeNumber, Number], ...]
 """For each group and source, the last number that a host delivered or that a supervisor received."""
 
 
@@ -66,9 +66,9 @@ class Hello(Packet, frozen=True, tag=6):
     """`host` has come from the cell of `old_station`; `groups` are its own, with the request that made it a member."""
 
     host: NodeNumber
-    move: int
+    move: Number
     old_station: NodeNumber
-    groups: tuple[tuple[Group, int], ...]
+    groups: tuple[tuple[Group, Number], ...]
     last: Last
 
 
@@ -76,14 +76,14 @@ class HelloAck(Packet, frozen=True, tag=7):
     """The supervisor knows of the move."""
 
     host: NodeNumber
-    move: int
+    move: Number
 
 
 class Pull(Packet, frozen=True, tag=8):
     """Hand everything for `host` to the supervisor `to`; up to `last` it has delivered."""
 
     host: NodeNumber
-    move: int
+    move: Number
     to: NodeNumber
     last: Last
 
@@ -92,7 +92,7 @@ class Forward(_Carrier, frozen=True, tag=9):
     """A message that `host` has not acknowledged, on its way to the supervisor `to` and the new station."""
 
     host: NodeNumber
-    move: int
+    move: Number
     to: NodeNumber
 
 
@@ -100,7 +100,7 @@ class Pulled(Packet, frozen=True, tag=10):
     """The end of the answer to a Pull; `stale`: the host has moved on since, nothing was handed over."""
 
     host: NodeNumber
-    move: int
+    move: Number
     to: NodeNumber
     stale: bool
 
@@ -109,7 +109,7 @@ class Moved(Packet, frozen=True, tag=11):
     """The sender is responsible for `host` and for these messages of it."""
 
     host: NodeNumber
-    move: int
+    move: Number
     messages: tuple[Key, ...]
 
 
@@ -118,8 +118,8 @@ class JoinRequest(Packet, frozen=True, tag=12):
 
     group: Group
     host: NodeNumber
-    request: int
-    move: int
+    request: Number
+    move: Number
 
 
 class JoinAck(Packet, frozen=True, tag=13):
@@ -127,7 +127,7 @@ class JoinAck(Packet, frozen=True, tag=13):
 
     group: Group
     host: NodeNumber
-    request: int
+    request: Number
     last: Last
 
 
@@ -136,8 +136,8 @@ class LeaveRequest(Packet, frozen=True, tag=14):
 
     group: Group
     host: NodeNumber
-    request: int
-    move: int
+    request: Number
+    move: Number
 
 
 class LeaveAck(Packet, frozen=True, tag=15):
@@ -145,7 +145,7 @@ class LeaveAck(Packet, frozen=True, tag=15):
 
     group: Group
     host: NodeNumber
-    request: int
+    request: Number
 
 
 PACKETS = (

@@ -85,6 +85,7 @@ class Station(Bystander):
     @on(JoinAck, LeaveAck)
     def relay_down(self, packet: HelloAck | JoinAck | LeaveAck, sender: NodeNumber) -> None:
         expect(sender == self.supervisor, "an answer that is not from the supervisor")
+        self.context.topology.check(packet.host, "host")
         self.send(packet.host, packet)
 
     # --- up ----------------------------------------------------------------------------------------------------------
@@ -117,6 +118,7 @@ class Station(Bystander):
     def pull(self, packet: Pull, sender: NodeNumber) -> None:
         """Handoff step 3: forward all that is not acknowledged, in order; what was delivered counts as acknowledged."""
         expect(sender == self.supervisor and self.is_known(packet.host), "a pull of a host that was never here")
+        self.context.topology.check(packet.to, "coordinator")
         self.present.discard(packet.host)
         self.gone[packet.host] = packet.move, packet.to
         delivered = {(group, source): number for group, source, number in packet.last}

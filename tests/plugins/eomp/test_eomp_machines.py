@@ -7,13 +7,33 @@ import pytest
 from eomp_bench import HOME, SECOND, G, Net
 from test_eomp_claims import experiment
 
-from castbed import ConfigurationError, ContractError, Kind, Received, load_registry
+from castbed import ConfigurationError, ContractError, Kind, Mid, Packet, PeerError, Received, load_registry
 from castbed.units import convert
 from castbed_plugins.eomp import Join, Options
 from castbed_plugins.eomp.host import T_GREET, T_NACK, T_REQ
-from castbed_plugins.eomp.packets import GreetAck, McastAck, McastDel, RetransFor, SyncAck
+from castbed_plugins.eomp.packets import (
+    Cancel,
+    Delete,
+    Greet,
+    GreetAck,
+    GreetAckFor,
+    GreetFrom,
+    Insert,
+    JoinAckFor,
+    JoinFrom,
+    LeaveAckFor,
+    LeaveFrom,
+    McastAck,
+    McastAckFor,
+    McastDel,
+    McastReqFrom,
+    NackFrom,
+    RetransFor,
+    SyncAck,
+    SyncSeq,
+)
 from castbed_testbed.conformance import run_trial
-from castbed_testbed.disturbance import disturbed
+from castbed_testbed.disturbance import disturbed, state_of
 from castbed_testbed.elsewhere import fingerprint, fingerprint_elsewhere
 from castbed_testbed.experiment import load
 
@@ -150,6 +170,38 @@ def test_a_request_is_repeated_with_what_the_host_has_by_then() -> None:
 
 def test_nonsense_disturbs_no_machine() -> None:
     assert disturbed(load_registry(), load(experiment(1, dwell="1s", loss=0.1))) == []
+
+
+NO_HOST, SOME = 5, Mid(9, 1)
+STRANGE = (
+    ("M1", "C1", McastAckFor(G, NO_HOST, 0)),
+    ("M1", "C1", RetransFor(G, SOME, b"", None, 1, NO_HOST)),
+    ("M1", "a", Greet(99, 2, ())),
+    ("M1", "a", Greet(3, 2, ())),
+    ("M1", "C1", GreetAckFor(99)),
+    ("M1", "M2", Cancel(99)),
+    ("M1", "C1", JoinAckFor(G, 99)),
+    ("M1", "C1", LeaveAckFor(G, NO_HOST)),
+    ("C1", "M1", McastReqFrom(G, SOME, b"", None, NO_HOST, (), (), 0)),
+    ("C1", "C2", SyncSeq(99, 1)),
+    ("C1", "M1", NackFrom(99, ((G, 1),))),
+    ("C1", "M1", GreetFrom(NO_HOST, (), (), 2)),
+    ("C1", "M1", JoinFrom(G, 99)),
+    ("C1", "M1", LeaveFrom(G, 99)),
+    ("C1", "C2", Insert(G, 99)),
+    ("C1", "C2", Delete(G, 99)),
+    ("C1", "C2", SyncAck(((7, ((G, 1),)), (99, ())))),
+)
+
+
+@pytest.mark.parametrize(("node", "sender", "packet"), STRANGE)
+def test_whoever_names_a_node_that_cannot_be_meant_is_to_blame(node: str, sender: str, packet: Packet) -> None:
+    net = Net()
+    machine = net.machines[node]
+    before = state_of(machine)
+    with pytest.raises(PeerError, match="there is no"):
+        machine.step(Received(packet, net.number(sender)), net.now)
+    assert state_of(machine) == before
 
 
 def test_a_number_far_away_is_kept_and_asked_for() -> None:

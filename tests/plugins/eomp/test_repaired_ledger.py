@@ -188,6 +188,18 @@ def test_a_snapshot_that_is_none_is_the_mistake_of_who_sent_it() -> None:
     assert ledger.member(G, A) is not None
 
 
+@pytest.mark.parametrize("changed", [{"sent": 4}, {"released": 1}, {"kept": ()}, {"acked": {A: 4}}])
+def test_a_snapshot_that_lacks_messages_is_the_mistake_of_who_sent_it(changed: dict[str, object]) -> None:
+    ledger, other = Ledger({G: (A,)}), Ledger({G: (A, B)})
+    numbers(ledger, *(request(number) for number in range(1, 4)))
+    for name, value in changed.items():
+        setattr(ledger.shelf(G), name, dict.fromkeys(value) if value == () else value)
+    before = other.snapshot()
+    with pytest.raises(PeerError, match="snapshot"):
+        other.restore(ledger.snapshot())
+    assert other.snapshot() == before
+
+
 @pytest.mark.parametrize(
     "entry", [request(1), bundle(3, 5), Joined(G, A, (1, 2)), Left(G, A, (1, 3)), Expelled(G, A, (1, 2))]
 )

@@ -7,14 +7,16 @@ from eomp_bench import G
 from repaired_bench import RepairedNet
 
 from castbed import Kind, Message, Mid, Packet, PeerError
+from castbed.assembly import choose
 from castbed.events import Received, Submitted
-from castbed_plugins.eomp import Join, Options
+from castbed_plugins.eomp import PROTOCOL, Join, Options
 from castbed_plugins.eomp.packets import Cancel, SyncAck
 from castbed_plugins.eomp.repaired.host import PAYLOAD_BYTES_MAX, T_NACK
 from castbed_plugins.eomp.repaired.packets import (
     Adopt,
     Ask,
     Beat,
+    BundleRequest,
     Dismissed,
     Enter,
     Numbered,
@@ -161,6 +163,37 @@ def test_what_a_node_cannot_have_said_is_refused(node: str, sender: str, packet:
     assert {name: net.number(name) for name in NUMBERS} == NUMBERS
     with pytest.raises(PeerError):
         net.machines[node].step(Received(packet, net.number(sender)), net.now)
+
+
+def test_a_station_serves_no_group_that_one_host_joins_for_another() -> None:
+    net = RepairedNet()
+    with pytest.raises(PeerError, match="speaks for"):
+        net.machines["M1"].step(Received(Ask(2, 8, (0, 1), joins=True), net.number("a")), net.now)
+    assert net.machines["M1"].served == {G}
+
+
+@pytest.mark.parametrize(
+    "packet",
+    [
+        ReportFrom(7, ((G, -1),), (), 0, ()),
+        ReportFrom(7, (), ((G, 2, -1),), 0, ()),
+        ReportFrom(7, (), (), -1, ()),
+        Ask(G, 7, (0, -1), joins=True),
+        BundleRequest(G, Mid(7, 1), b"", (), ()),
+        BundleRequest(G, Mid(7, 1), b"", (-1, 1), ()),
+        Numbered(G, Mid(7, 1), b"", None, 1 << 63, 1, ()),
+    ],
+)
+def test_a_number_that_nobody_counts_to_reaches_no_machine(packet: Packet) -> None:
+    codec = choose(PROTOCOL, "repaired").codec()
+    with pytest.raises(PeerError):
+        codec.decode(codec.encode(packet, 4))
+
+
+def test_a_host_that_never_asked_about_a_group_gets_no_answer_about_it() -> None:
+    net = RepairedNet()
+    net.step("C1", Received(ReportFrom(7, ((2, 1),), (), 0, ()), net.number("M1")))
+    assert net.copies(Dismissed) == []
 
 
 def test_time_out_of_range_is_no_time_that_answers_take() -> None:

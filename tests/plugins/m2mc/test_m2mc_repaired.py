@@ -15,6 +15,7 @@ from castbed.history import Kind
 from castbed.parts import AntiEntropyOptions, Repair
 from castbed.testing import Bench
 from castbed.units import convert
+from castbed.values import created_group
 from castbed_plugins import m2mc, sb
 from castbed_plugins.m2mc import roster
 from castbed_plugins.m2mc.packets import Data, Roster, Standing
@@ -286,7 +287,7 @@ def test_a_long_roster_goes_in_pieces() -> None:
 def test_there_is_a_limit_to_the_groups_and_members_that_a_process_hears_of(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(roster, "GROUPS_MAX", 1)
     monkeypatch.setattr(roster, "MEMBERS_MAX", 2)
-    bench = m2mc_bench("A", "repaired")
+    bench = m2mc_bench("ABCD", "repaired")
     for group in (5, 6):
         bench.step("A", Received(Roster(group, "", tuple(Standing(pid, 1, False) for pid in (2, 3, 4))), 2))
     rolls = bench.machines["A"].gjlp.rolls
@@ -306,10 +307,12 @@ def test_there_is_a_limit_to_the_groups_and_members_that_a_process_hears_of(monk
         Roster(9, "", (Standing(3, 1, False), Standing(0, 1, False))),
         Roster(9, "", (Standing(3, 1, False), Standing(2, 0, False))),
         Roster(9, "", (Standing(3, 1, False), Standing(2, 1 << 49, False))),
+        Roster(9, "", (Standing(3, 1, False), Standing(4, 1, False))),
+        Roster(created_group(1, 4), "", (Standing(3, 1, False),)),
     ],
 )
 def test_a_roster_that_makes_no_sense_changes_nothing(packet: Roster) -> None:
-    bench = m2mc_bench("AB", "repaired")
+    bench = m2mc_bench("ABC", "repaired")
     machine = bench.machines["A"]
     with pytest.raises(PeerError):
         machine.step(Received(packet, 2), 0)

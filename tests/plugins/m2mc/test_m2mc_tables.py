@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 from m2mc_bench import gid, letters, m2mc_bench, numbers, sync_timer
 
-from castbed import Received
+from castbed import Packet, PeerError, Received
 from castbed.testing import Bench
+from castbed.values import created_group
 from castbed_plugins import m2mc
 from castbed_plugins.m2mc.gjlp import NA, Row
-from castbed_plugins.m2mc.packets import GroupInfo, GroupList, SyncId, SyncReq, SyncResp
+from castbed_plugins.m2mc.packets import GroupInfo, GroupList, Join, Leave, SyncId, SyncReq, SyncResp
 
 G = "1.C"
 R = 4
@@ -105,3 +106,27 @@ def test_v8_what_a_number_means(
     bench = at(stored, pending)
     response(bench, incoming)
     assert outcome(bench) == after_response
+
+
+# --- blame -----------------------------------------------------------------------------------------------------------
+
+SOME, STRANGE = created_group(1, 3), created_group(1, 65537)
+
+
+@pytest.mark.parametrize(
+    "packet",
+    [
+        GroupList((GroupInfo(SOME, "g", (3,), ()), GroupInfo(STRANGE, "g", (3,), ()))),
+        GroupList((GroupInfo(SOME, "g", (3, 5), ()),)),
+        GroupList((GroupInfo(SOME, "g", (3,), (0,)),)),
+        Join(SOME, 5),
+        Leave(STRANGE, 3),
+        SyncReq(SOME, SyncId(5, 1), ()),
+        SyncResp(SOME, 2, SyncId(5, 1), ()),
+    ],
+)
+def test_what_names_nobody_is_blamed_on_its_sender(packet: Packet) -> None:
+    machine = m2mc_bench("ABCD", "published").machines["A"]
+    with pytest.raises(PeerError, match="there is no node"):
+        machine.step(Received(packet, 2), 0)
+    assert (machine.gjlp.groups, machine.gjlp.offers) == ({}, {})

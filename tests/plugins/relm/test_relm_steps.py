@@ -12,7 +12,19 @@ from castbed.events import Received
 from castbed.history import Kind
 from castbed.testing import Bench
 from castbed_plugins import relm
-from castbed_plugins.relm.packets import Ack, Data, Delivered, Downward, Forward, Hello, Moved, Pull, Pulled
+from castbed_plugins.relm.packets import (
+    Ack,
+    Data,
+    Delivered,
+    Downward,
+    Forward,
+    Hello,
+    HelloAck,
+    JoinAck,
+    Moved,
+    Pull,
+    Pulled,
+)
 
 FOUR_CELLS = {"SH1": ("M1", "M3"), "SH2": ("M2", "M4")}
 
@@ -278,6 +290,10 @@ SOME = Mid(2, 1)
         pytest.param("M1", "SH1", Downward(1, SOME, b"", None, (99,)), id="for a stranger"),
         pytest.param("M1", "SH1", Forward(1, SOME, b"", None, 99, 1, 2), id="forward for a stranger"),
         pytest.param("M1", "SH1", Pull(99, 1, 2, ()), id="pull of a stranger"),
+        pytest.param("M1", "SH1", Pull(6, 1, 99, ()), id="pull to no supervisor"),
+        pytest.param("M1", "SH1", HelloAck(99, 1), id="answer for nobody"),
+        pytest.param("M1", "SH1", JoinAck(1, 3, 1, ()), id="answer for no host"),
+        pytest.param("a", "M1", JoinAck(1, 6, 1, ((1, 5, 7),)), id="source that is none"),
         pytest.param("M1", "a", Ack(1, SOME, 99), id="acknowledges for another"),
         pytest.param("M1", "a", Hello(99, 1, 0, (), ()), id="greets for another"),
         pytest.param("SH2", "SH1", Data(1, Mid(2, 2), b"", None), id="leaves a gap"),

@@ -126,8 +126,7 @@ def carried_packet(carrier: AnyCarried, codec: Codec) -> Packet:
 def check_place(place: Place, topology: Topology) -> None:
     """PeerError unless a node of this network can have sent it."""
     writer, life, number = place
-    known = 0 < writer <= len(topology.nodes)
-    if not (known and 0 <= life < LIFE_LIMIT and 0 < number < NUMBER_LIMIT):
+    if not (topology.knows(writer) and 0 <= life < LIFE_LIMIT and 0 < number < NUMBER_LIMIT):
         raise PeerError(f"nobody sent the packet {number} of node {writer} in its life {life}")
 
 

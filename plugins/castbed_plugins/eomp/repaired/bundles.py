@@ -11,16 +11,15 @@ from typing import Annotated
 
 import msgspec
 
-from castbed import Group, Message, Mid, Packet, PeerError
+from castbed import Group, Message, Mid, Number, Packet, PeerError
 from castbed_plugins.eomp.packets import Carrier
 
 MESSAGES_MAX = 1024  # in one bundle; a host that keeps early messages keeps at most so many beyond its limit
 SIZE_BYTES = 3  # what a message takes besides its payload: its size
 PARENT_BYTES = 24  # and the message that it answers, if it answers one
 
-Natural = Annotated[int, msgspec.Meta(ge=0)]
-Sizes = tuple[Natural, ...]
-Parents = tuple[tuple[Natural, Mid], ...]
+Sizes = Annotated[tuple[Number, ...], msgspec.Meta(min_length=1, max_length=MESSAGES_MAX)]
+Parents = tuple[tuple[Number, Mid], ...]
 """Which messages of a bundle, counted from 0, answer which; the others answer none."""
 
 

@@ -17,7 +17,7 @@ from castbed_plugins.eomp.packets import SyncAck
 from castbed_plugins.eomp.repaired.bundles import last_of
 from castbed_plugins.eomp.repaired.core import CoreNode
 from castbed_plugins.eomp.repaired.entries import REQUESTS, Entries, membership_change
-from castbed_plugins.eomp.repaired.ledger import chosen
+from castbed_plugins.eomp.repaired.ledger import NEVER, chosen
 from castbed_plugins.eomp.repaired.packets import (
     Admitted,
     Adopt,
@@ -123,7 +123,7 @@ class RepairedCoordinator(CoreNode):
     def _answer(self, group: Group, host: NodeNumber, stint: Stint) -> None:
         """How the host stands in the group, if it was heard here and this is its last word on it."""
         station = self.routes.get(host)
-        if station is None or stint != self.ledger.stint(group, host):
+        if station is None or stint == NEVER or stint != self.ledger.stint(group, host):
             return
         member = self.ledger.member(group, host)
         if member is not None:

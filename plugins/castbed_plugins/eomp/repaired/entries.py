@@ -8,7 +8,8 @@ from __future__ import annotations
 import msgspec
 
 from castbed import Group, Mid, NodeNumber
-from castbed_plugins.eomp.repaired.bundles import Natural, Parents, Sizes
+from castbed_plugins.eomp.repaired.bundles import Parents, Sizes
+from castbed_plugins.eomp.repaired.packets import Stint
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -18,7 +19,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class Requested(Entry, frozen=True, tag=1):
     """A message, which gets the next number of its group if it is its sender's next one."""
 
-    group: Natural
+    group: Group
     mid: Mid
     payload: bytes
     parent: Mid | None
@@ -31,31 +32,31 @@ class Requested(Entry, frozen=True, tag=1):
 class Joined(Entry, frozen=True, tag=2):
     """The host is a member from here on."""
 
-    group: Natural
-    host: Natural
-    stint: tuple[Natural, Natural]
+    group: Group
+    host: NodeNumber
+    stint: Stint
 
 
 class Left(Entry, frozen=True, tag=3):
     """The host is no member any more, because it asked for that or forgot that it was one."""
 
-    group: Natural
-    host: Natural
-    stint: tuple[Natural, Natural]
+    group: Group
+    host: NodeNumber
+    stint: Stint
 
 
 class Expelled(Entry, frozen=True, tag=4):
     """The host is no member any more, because it kept the buffers full and was silent."""
 
-    group: Natural
-    host: Natural
-    stint: tuple[Natural, Natural]
+    group: Group
+    host: NodeNumber
+    stint: Stint
 
 
 class RequestedBundle(Entry, frozen=True, tag=5):
     """Messages that get the next numbers of their group, those of them that are not numbered yet."""
 
-    group: Natural
+    group: Group
     first: Mid
     payload: bytes
     sizes: Sizes
@@ -87,5 +88,5 @@ def decoded(data: bytes) -> Entries | None:
     return entry
 
 
-def membership_change(group: Group, host: NodeNumber, stint: tuple[int, int], joins: bool) -> Joined | Left:
+def membership_change(group: Group, host: NodeNumber, stint: Stint, joins: bool) -> Joined | Left:
     return (Joined if joins else Left)(group, host, stint)

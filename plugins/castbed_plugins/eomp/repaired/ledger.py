@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from castbed import Group, Mid, NodeNumber, PeerError
+from castbed import Group, Mid, NodeNumber, Number, PeerError
 from castbed_plugins.eomp.repaired.bundles import contents_after, count_of
 from castbed_plugins.eomp.repaired.entries import Entries, Joined, Left, Requested, RequestedBundle
 from castbed_plugins.eomp.repaired.packets import AnyNumbered, BundleNumbered, Numbered, Stint
@@ -28,22 +28,22 @@ class Member(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A stay of a host in a group, and the number after which it began."""
 
     stint: Stint
-    start: int
+    start: Number
 
 
 class _ShelfState(msgspec.Struct, array_like=True):
     """A shelf as it is written."""
 
-    sent: int
-    released: int
+    sent: Number
+    released: Number
     kept: list[AnyNumbered]
-    acked: list[tuple[NodeNumber, int]]
+    acked: list[tuple[NodeNumber, Number]]
 
 
 class _State(msgspec.Struct, array_like=True):
     """A ledger as it is written."""
 
-    number: int
+    number: Number
     taken: list[tuple[NodeNumber, Stint]]
     members: list[tuple[Group, list[tuple[NodeNumber, Member]]]]
     gone: list[tuple[Group, list[tuple[NodeNumber, Stint]]]]
@@ -176,11 +176,12 @@ class Ledger:
             state = _decoder.decode(b"".join(chunks))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise PeerError(f"a snapshot that is none: {error}") from None
+        shelves = {group: _read(shelf) for group, shelf in state.shelves}
         self.number = state.number
         self.taken = dict(state.taken)
         self.members = {group: dict(hosts) for group, hosts in state.members}
         self.gone = {group: dict(hosts) for group, hosts in state.gone}
-        self.shelves = {group: _read(shelf) for group, shelf in state.shelves}
+        self.shelves = shelves
 
 
 def numbered_of(taken: Stint, first: Mid) -> int | None:
@@ -196,10 +197,16 @@ def _written(shelf: Shelf) -> _ShelfState:
 
 
 def _read(state: _ShelfState) -> Shelf:
+    """The shelf; PeerError if a message is missing there, or somebody has one that was never sent."""
     shelf = Shelf()
+    shelf.sent = state.released
     for message in state.kept:
+        if message.seq != shelf.sent + 1:
+            raise PeerError(f"a snapshot with message {message.seq} of a group behind message {shelf.sent}")
         shelf.put(message)
-    shelf.sent, shelf.released, shelf.acked = state.sent, state.released, dict(state.acked)
+    if shelf.sent != state.sent or any(number > state.sent for _, number in state.acked):
+        raise PeerError(f"a snapshot that does not hold the {state.sent} messages of a group")
+    shelf.released, shelf.acked = state.released, dict(state.acked)
     return shelf
 
 

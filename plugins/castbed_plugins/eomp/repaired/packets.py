@@ -8,15 +8,15 @@ those of the paper (`castbed_plugins.eomp.packets`).
 
 from __future__ import annotations
 
-from castbed import Group, Mid, NodeNumber, Packet
+from castbed import Group, Mid, NodeNumber, Number, Packet
 from castbed_plugins.eomp.packets import Carrier, content
 from castbed_plugins.eomp.repaired.bundles import Bundle, contents
 from castbed_plugins.eomp.vectors import Vector
 
-Ranges = tuple[tuple[Group, int, int], ...]
+Ranges = tuple[tuple[Group, Number, Number], ...]
 """Numbers of groups, from the first to the last of each range."""
 
-Stint = tuple[int, int]
+Stint = tuple[Number, Number]
 """Which stay of a host in a group is meant: the life of the host that asked, and which question of that life it was."""
 
 
@@ -36,8 +36,8 @@ class Numbered(Carrier, frozen=True, tag=42):
     It is message `number` of all groups together; `before` says how many messages the other groups had then.
     """
 
-    seq: int
-    number: int
+    seq: Number
+    number: Number
     before: Vector
 
 
@@ -50,7 +50,7 @@ class Report(Packet, frozen=True, tag=43):
 
     last: Vector
     early: Ranges
-    memory: int
+    memory: Number
     upto: Vector
 
 
@@ -60,15 +60,15 @@ class ReportFrom(Packet, frozen=True, tag=44):
     host: NodeNumber
     last: Vector
     early: Ranges
-    memory: int
+    memory: Number
     upto: Vector
 
 
 class Repeat(Carrier, frozen=True, tag=45):
     """RETRANS, coordinator to station to host; with `more`, the host lacks more than this batch and is to report."""
 
-    seq: int
-    number: int
+    seq: Number
+    number: Number
     before: Vector
     host: NodeNumber
     more: bool
@@ -80,7 +80,7 @@ class Enter(Packet, frozen=True, tag=46):
     my_mss: NodeNumber
     last: Vector
     early: Ranges
-    memory: int
+    memory: Number
 
 
 class Entered(Packet, frozen=True, tag=47):
@@ -104,7 +104,7 @@ class Admitted(Packet, frozen=True, tag=49):
     group: Group
     host: NodeNumber
     stint: Stint
-    start: int
+    start: Number
 
 
 class Dismissed(Packet, frozen=True, tag=50):
@@ -145,16 +145,16 @@ class BundleRequest(Bundle, frozen=True, tag=55):
 class BundleNumbered(Bundle, frozen=True, tag=56):
     """MCASTDEL of several messages: `seq`, `number` and `before` are those of the first, the others follow it."""
 
-    seq: int
-    number: int
+    seq: Number
+    number: Number
     before: Vector
 
 
 class BundleRepeat(Bundle, frozen=True, tag=57):
     """RETRANS of several messages."""
 
-    seq: int
-    number: int
+    seq: Number
+    number: Number
     before: Vector
     host: NodeNumber
     more: bool

@@ -131,9 +131,9 @@ class RepairedStation(Machine):
     @on(Ask)
     def asked(self, packet: Ask, host: NodeNumber) -> None:
         """MSS-9: a group that somebody joins is on the air here from now on."""
+        self._pass_up(packet, packet.host, host)
         if packet.joins:
             self.served.add(packet.group)
-        self._pass_up(packet, packet.host, host)
 
     def _pass_up(self, packet: Packet, named: NodeNumber, host: NodeNumber) -> None:
         if named != host:
