@@ -1,7 +1,8 @@
 """Malformed and impossible frames against the machines of a finished run: only PeerError may come of them.
 
 A machine that blames a packet on its peer must not have changed: its state is compared, field by field. Attributes
-called `_cached_...` may differ: they hold what can be computed from the others.
+called `_cached_...` may differ: they hold what can be computed from the others. What a machine asks for instead has to
+be possible: its packets fit frames, their addressees exist, and what happened fits records.
 """
 
 from __future__ import annotations
@@ -13,13 +14,16 @@ from typing import Any
 
 import msgspec
 
+from castbed.actions import Action, Broadcast, Multicast, Send
 from castbed.errors import PeerError
 from castbed.events import Received
 from castbed.machine import Machine
 from castbed.packets import Packet
+from castbed.recording import local_event
+from castbed.records import encode_event
 from castbed.registry import Registry
 from castbed.values import NOBODY, NodeNumber
-from castbed.wire import Codec
+from castbed.wire import Codec, FrameTooLargeError
 from castbed_testbed.experiment import Loaded
 from castbed_testbed.plan import make_plan
 from castbed_testbed.recorder import NullRecorder
@@ -29,20 +33,22 @@ from castbed_testbed.sim.simulation import Simulation
 
 TRIES = 2_000
 BYTES_CHANGED_MAX = 4
+CHANGED_FROM = 8  # behind the bytes that all frames of a packet type share: changes of those only stop the frame
+TELLING = (0, 1, 0x7F, 0x80, 0xCF, 0xFF)  # bytes with which numbers begin or end
 FAILURES_MAX = 5
 _BOOKKEEPING = frozenset({"now", "_actions", "_handlers", "_owner", "context", "options"})
 
 
 class _FrameCollector(Encoder):
-    """Also keeps the frames that are sent."""
+    """Also keeps the frames that are sent, each with whom it is for."""
 
     def __init__(self, codec: Codec) -> None:
         super().__init__(codec, decode=True)
-        self.frames: list[bytes] = []
+        self.frames: list[tuple[bytes, NodeNumber]] = []
 
     def flight(self, sender: SimNode, packet: Packet, cell: Cell, to: NodeNumber = NOBODY) -> Flight:
         flight = super().flight(sender, packet, cell, to)
-        self.frames.append(flight.frame)
+        self.frames.append((flight.frame, to))
         return flight
 
 
@@ -53,36 +59,66 @@ def disturbed(registry: Registry, loaded: Loaded, tries: int = TRIES) -> list[st
     simulation = Simulation(plan, NullRecorder())
     simulation.transmitter.encoder = collector = _FrameCollector(codec)
     simulation.run()
-    machines = [node.machine for node in simulation.nodes if node.machine is not None]
+    machines = {node.number: node.machine for node in simulation.nodes if node.machine is not None}
     random = plan.random("disturbance")
     problems: list[str] = []
     for _ in range(tries if collector.frames and machines else 0):
+        frame, to = random.choice(collector.frames)
         try:
-            packet, sender = codec.decode(_mutated(random.choice(collector.frames), random))
+            packet, sender = codec.decode(mutated(frame, random))
         except PeerError:
             continue
-        problem = _shown(random.choice(machines), Received(packet, sender), simulation.kernel.now)
+        machine = machines.get(to) or random.choice(list(machines.values()))
+        if not plan.topology.knows(sender) or sender == machine.me:
+            continue  # as every host drops it
+        problem = _shown(machine, Received(packet, sender), simulation.kernel.now, codec)
         if problem and problem not in problems:
             problems.append(problem)
     return problems[:FAILURES_MAX]
 
 
-def _mutated(frame: bytes, random: Random) -> bytes:
+def mutated(frame: bytes, random: Random) -> bytes:
+    """The frame with some bytes changed: by one, to any other, or to what begins or ends a number."""
     changed = bytearray(frame)
     for _ in range(random.randint(1, BYTES_CHANGED_MAX)):
-        changed[random.randrange(len(changed))] = random.randrange(256)
+        at = random.randrange(CHANGED_FROM, len(changed))
+        near = (changed[at] + random.choice((1, -1))) & 0xFF
+        changed[at] = random.choice((near, random.randrange(256), random.choice(TELLING)))
     return bytes(changed)
 
 
-def _shown(machine: Machine, event: Received, now: int) -> str:
+def _shown(machine: Machine, event: Received, now: int, codec: Codec) -> str:
     before = state_of(machine)
     try:
-        machine.step(event, now)
+        actions = machine.step(event, now)
     except PeerError:
         if state_of(machine) != before:
             return f"{type(machine).__name__} changed although it blamed {event!r} on its peer"
     except Exception as error:  # anything else is what is looked for
         return f"{type(machine).__name__} raised {type(error).__name__} ({error}) for {event!r}"
+    else:
+        for action in actions:
+            problem = _impossible(machine, action, now, codec)
+            if problem:
+                return f"{type(machine).__name__} asked for what cannot be ({problem}) after {event!r}"
+    return ""
+
+
+def _impossible(machine: Machine, action: Action, now: int, codec: Codec) -> str:
+    """Why no host could carry the action out; empty: one can."""
+    try:
+        if isinstance(action, Broadcast | Multicast | Send):
+            codec.encode(action.packet, machine.me)
+            to = () if isinstance(action, Broadcast) else action.to if isinstance(action, Multicast) else (action.to,)
+            strangers = [number for number in to if not machine.context.topology.knows(number)]
+            return f"there is no node {strangers[0]} to send to" if strangers else ""
+        event = local_event(machine.me, now, action)
+        if event is not None:
+            encode_event(event)
+    except FrameTooLargeError:
+        return ""  # hosts drop it, and count it
+    except Exception as error:  # anything else is what is looked for
+        return str(error)
     return ""
 
 

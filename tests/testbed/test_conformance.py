@@ -13,7 +13,7 @@ from testbed_command import castbed_process, document
 from castbed import ConfigurationError, load_registry
 from castbed_testbed import elsewhere
 from castbed_testbed.conformance import ConformanceReport, conform, random_experiment, run_trial
-from castbed_testbed.disturbance import state_of
+from castbed_testbed.disturbance import disturbed, state_of
 from castbed_testbed.plan import make_plan
 from installed import write_metadata
 
@@ -94,6 +94,28 @@ def test_a_protocol_that_changes_before_it_blames_its_peer_is_caught() -> None:
     failures = judged("rash").failures
     assert failures
     assert all(failure.startswith("Rash changed although it blamed Received(Said") for failure in failures)
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("echoing", "Echoing asked for what cannot be (there is no node "),
+        ("counting", "Counting asked for what cannot be (GAUGE of node "),
+        ("greeting", "Greeting asked for what cannot be (Said holds a number that fits no frame"),
+    ],
+)
+def test_a_protocol_that_asks_for_what_cannot_be_because_a_peer_said_so_is_caught(name: str, problem: str) -> None:
+    failures = judged(name).failures
+    assert failures
+    assert all(failure.startswith(problem) for failure in failures)
+
+
+@pytest.mark.parametrize("variant", ["published", "repaired"])
+@pytest.mark.parametrize("name", ["sb", "m2mc", "eomp", "relm"])
+def test_malformed_frames_disturb_no_protocol_that_ships(name: str, variant: str) -> None:
+    """Whatever the variant guarantees: a published one may fail to conform before it comes to this."""
+    loaded = random_experiment(REGISTRY.protocols.get(name, ""), variant, 1)
+    assert disturbed(REGISTRY, loaded) == []
 
 
 def test_a_protocol_that_breaks_down_is_caught_with_its_experiment() -> None:

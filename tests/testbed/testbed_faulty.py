@@ -101,6 +101,36 @@ class Rash(Sound):
             self.take(Message(packet.mid, packet.group, packet.payload, packet.parent))
 
 
+class Echoing(Sound):
+    """Answers whoever a packet names, whether there is such a node or not."""
+
+    @on(Said)
+    def heard(self, packet: Said, sender: NodeNumber) -> None:
+        if self.context.topology.knows(packet.mid.sender):
+            super().heard(packet, sender)
+        else:
+            self.send(packet.mid.sender, packet)
+
+
+class Counting(Sound):
+    """Notes how many messages of a writer must have come before this one, which may be more than a record holds."""
+
+    @on(Said)
+    def heard(self, packet: Said, sender: NodeNumber) -> None:
+        super().heard(packet, sender)
+        self.gauge("earlier", packet.mid.seqno << 8)
+
+
+class Greeting(Sound):
+    """Answers with a number that no frame holds when somebody counts far."""
+
+    @on(Said)
+    def heard(self, packet: Said, sender: NodeNumber) -> None:
+        super().heard(packet, sender)
+        if packet.mid.seqno >> 32:
+            self.broadcast(Said(packet.group << 32, packet.mid, b"", None))
+
+
 class Fragile(Sound):
     """Breaks down at the first message."""
 
@@ -128,7 +158,7 @@ def _declared(machine: type[Machine], *more: str) -> Protocol:
 
 @hookimpl
 def castbed_protocols(register: Register[Protocol]) -> None:
-    for machine in (Twice, Moody, Hashing, Trusting, Rash, Fragile, Silent):
+    for machine in (Twice, Moody, Hashing, Trusting, Rash, Echoing, Counting, Greeting, Fragile, Silent):
         register.add(_declared(machine))
     register.add(_declared(Sound, "agreement", "validity", "liveness"))
     register.add(_declared(type("Hasty", (Sound,), {"__doc__": "Forgets to order."}), "semantic"))
