@@ -6,6 +6,7 @@ The key itself is read when a plan is made and lives in memory only; what a run 
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from castbed.errors import ConfigurationError
 
 KEY_BYTES_MAX = 4_096  # a longer file is some other file
 RUN_BYTES = 16
+NAME_CHARACTERS_MAX = 64
+NAME = re.compile(r"[A-Z0-9]*(_[A-Z0-9]*)+")  # surely of a variable: no hex, base32 or base64 is written so
 
 
 class KeySource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -65,8 +68,15 @@ def read_key(source: KeySource) -> Secret:
 def _from_environment(name: str) -> bytes:
     value = os.environb.get(os.fsencode(name))
     if value is None:
-        raise ConfigurationError("key.env", f"the environment has no variable {name!r}")
+        raise ConfigurationError("key.env", f"the environment has no variable {_shown(name)}")
     return value.strip()
+
+
+def _shown(name: str) -> str:
+    """The name, unless it may be the key itself, put there by mistake."""
+    if NAME.fullmatch(name) and len(name) <= NAME_CHARACTERS_MAX:
+        return repr(name)
+    return "of the name that stands there (is it the key itself? the name of a variable belongs there)"
 
 
 def _from_file(name: str) -> tuple[str, bytes]:

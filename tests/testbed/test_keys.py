@@ -70,6 +70,25 @@ def test_every_reason_for_having_no_key_is_said(source: KeySource, said: str) ->
     assert str(caught.value).startswith(said)
 
 
+@pytest.mark.parametrize(
+    "key",
+    [
+        "MDEyMzQ1Njc4OWFiY2RlZg==",
+        "deadbeef" * 4,
+        "DEADBEEF" * 4,
+        "correct horse battery",
+        "x_Y" * 8,
+        "A_" * 33,
+        "",
+        "a\0b",
+    ],
+)
+def test_what_may_be_a_key_in_the_place_of_a_name_is_not_repeated(key: str) -> None:
+    with pytest.raises(ConfigurationError, match="has no variable of the name that stands there") as caught:
+        read_key(KeySource(env=key))
+    assert not key or key not in str(caught.value)
+
+
 def test_a_key_written_into_the_experiment_is_refused_without_showing_it() -> None:
     with pytest.raises(ConfigurationError) as caught:
         load(PLAIN | {"key": KEY})
