@@ -27,7 +27,7 @@ AWAKE = ["S1", HOSTS[-1]]  # the process that orders and the one that sends do n
 START_S = 0.3  # until all have entered the cell
 REPORT_S, DRAIN_S = 1.2, 1.5  # after the last message was sent
 OUTSTANDING, QUEUE = 2000, 4096  # of each sender, and what its queue holds
-WINDOW, BUNDLE = 4, "32000B"  # bundles that are on the air before they are acknowledged, and their size
+WINDOW, BUNDLE = 4, "48000B"  # bundles that are on the air before they are acknowledged, and their size
 BUFFERED = 1 << 17  # messages that are kept until all have reported them, which hosts do once a second
 DATAGRAM = "60000B"  # as JGroups, which bundles up to 64 000 bytes
 
@@ -41,7 +41,7 @@ class Castbed:
     settings = (
         f"eomp, {OUTSTANDING} messages outstanding per sender, bundle_bytes {BUNDLE}, window {WINDOW}, "
         f"queue_max {QUEUE}, buffer_max {BUFFERED}, datagrams up to {DATAGRAM}, {loop}, "
-        "the process that orders and the cores stay awake, else defaults"
+        "the processes that order and that send and the cores stay awake, else defaults"
     )
 
     def __init__(self, lan: Lan) -> None:

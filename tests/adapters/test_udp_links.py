@@ -9,13 +9,14 @@ import socket
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 import tomli_w
+from udp_radios import TOKEN, Radio, loopback_groups, on_air, settled
 
 from castbed import topology as shapes
 from castbed.authentication import derived_key
@@ -25,60 +26,15 @@ from castbed.links import NOWHERE, SHARED_AIR, Arrival, RunSetting
 from castbed.packets import Packet
 from castbed_adapters.udp import addresses, wires, within
 from castbed_adapters.udp.addresses import Groups, draw_groups, find_interface
-from castbed_adapters.udp.air import ENVELOPE, MAGIC, QUEUE_CONGESTED, QUEUE_MAX, SLIP, VERSION, MulticastAir, checked
+from castbed_adapters.udp.air import ENVELOPE, MAGIC, QUEUE_CONGESTED, QUEUE_MAX, SLIP, VERSION, checked
 from castbed_adapters.udp.network import UdpLinks, UdpNetwork
 from castbed_adapters.udp.options import UdpOptions
 from castbed_adapters.udp.wires import GREETING, GREETING_MAGIC, LENGTH
 
-TOKEN = b"this run"
-T = TypeVar("T")
-
 
 @pytest.fixture
 def groups() -> Groups:
-    return draw_groups(find_interface("lo", 4), os.urandom(8))
-
-
-class Radio(MulticastAir):
-    """The air of one node, which writes down what it hears and which datagrams it sends."""
-
-    def __init__(self, me: int, groups: Groups, datagram: int = 1400, token: bytes = TOKEN) -> None:
-        self.counters: Counter[str] = Counter()
-        super().__init__(me, token, groups, self.counters, datagram, 1 << 20, True)
-        self.arrivals: list[Arrival] = []
-        self.sizes: list[int] = []
-        self.open()
-        self.listen(self.arrivals.extend)
-
-    def _sent(self, datagram: bytes, address: Any) -> bool:
-        self.sizes.append(len(datagram))
-        return super()._sent(datagram, address)
-
-    @property
-    def heard(self) -> list[bytes]:
-        return [arrival.frame for arrival in self.arrivals]
-
-
-async def settled() -> None:
-    """Loopback delivers within the call that sends; a few turns of the loop read it all."""
-    for _ in range(20):
-        await asyncio.sleep(0.002)
-
-
-def on_air(groups: Groups, play: Callable[..., Awaitable[T]], *cells: int) -> T:
-    """Let radios 1, 2, ... be in these cells, and something happen."""
-
-    async def run() -> T:
-        radios = [Radio(number, groups) for number in range(1, len(cells) + 1)]
-        for radio, cell in zip(radios, cells, strict=True):
-            radio.tune(cell)
-        try:
-            return await play(*radios)
-        finally:
-            for radio in radios:
-                radio.close()
-
-    return asyncio.run(run())
+    return loopback_groups()
 
 
 def test_a_frame_is_heard_in_its_cell_by_those_it_is_for(groups: Groups) -> None:
@@ -156,8 +112,8 @@ def test_what_the_interface_does_not_take_now_waits_and_the_queue_has_an_end(gro
     class Stuck(Radio):
         stuck = True
 
-        def _sent(self, datagram: bytes, address: Any) -> bool:
-            return False if self.stuck else super()._sent(datagram, address)
+        def _sent(self, data: bytes, address: Any, step: int) -> bool:
+            return False if self.stuck else super()._sent(data, address, step)
 
     async def run() -> tuple[bool, bool, int, int]:
         sender, receiver = Stuck(1, groups), Radio(2, groups)
@@ -245,8 +201,7 @@ def test_no_fuzzed_datagram_is_heard_and_with_a_new_checksum_none_raises(groups:
         for _ in range(20_000):
             garbled, forged = fuzzed(random, checked(whole)), checked(fuzzed(random, whole))
             for datagram, arrivals in ((garbled, heard), (forged, [])):
-                receiver._buffer[: len(datagram)] = datagram
-                receiver._unpack(len(datagram), 0, arrivals)
+                receiver._take(memoryview(datagram), 0, arrivals)
         return len(heard), sum(receiver.counters.values())
 
     heard, dropped = on_air(groups, play, SHARED_AIR, SHARED_AIR)

@@ -10,19 +10,23 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
 pytest.importorskip("pyroute2")
 
+from udp_radios import settled
 from wifi_space import cable, in_namespace
 
 from castbed.errors import ConfigurationError, UnavailableError
+from castbed.links import SHARED_AIR, Arrival
 from castbed_adapters.netns.devices import WIRE, bring_loopback_up, lay_wires
 from castbed_adapters.netns.spaces import HERE, Space
-from castbed_adapters.udp.addresses import Groups, Interface
+from castbed_adapters.udp.addresses import Groups, Interface, find_interface
 from castbed_adapters.udp.air import MulticastAir
 from namespaces import need_namespaces
 from real_runs import CELLS, CHAT, run_on, wait_until
@@ -164,3 +168,45 @@ def test_an_interface_that_vanished_is_named_by_who_moves(ip: int) -> None:
         air.close()
 
     in_namespace(inside)
+
+
+@pytest.mark.parametrize("mtu", [1500, 1000], ids=["as it was", "smaller since then"])
+def test_long_frames_cross_a_bridge_without_fragments_of_ip(mtu: int) -> None:
+    """Where packets became smaller in the middle of a run, IP has to cut, and nothing is lost."""
+    frames = [Random(size).randbytes(size) for size in (20_000, 3, 60_000)]
+
+    async def play(one: Space, other: Space) -> tuple[list[bytes], list[Counter[str]]]:
+        sender, receiver = one.run(partial(opened_air, 1)), other.run(partial(opened_air, 2))
+        arrivals: list[Arrival] = []
+        receiver.tune(SHARED_AIR)
+        receiver.listen(arrivals.extend)
+        sender.tune(SHARED_AIR)
+        one.run(lambda: subprocess.run(["ip", "link", "set", WIRE, "mtu", str(mtu)], check=True))
+        for frame in frames:
+            sender.transmit(frame, ())
+            sender.flush()
+        await settled()
+        for air in (sender, receiver):
+            air.close()
+        return [arrival.frame for arrival in arrivals], [sender._counters, receiver._counters]
+
+    with ExitStack() as undo:
+        hub, one, other = (undo.enter_context(closing(Space())) for _ in range(3))
+        lay_wires(hub, [(1, one), (2, other)])
+        assert asyncio.run(play(one, other)) == (frames, [Counter(), Counter()])
+        assert (one.run(fragments_made) == 0) is (mtu == 1500)
+
+
+def opened_air(number: int) -> MulticastAir:
+    groups = Groups(find_interface(WIRE, 4), 20_000, 0)
+    air = MulticastAir(number, b"this run", groups, Counter(), 60_000, 1 << 20, True)
+    air.open()
+    return air
+
+
+def fragments_made() -> int:
+    """By IP, in the network namespace of this thread."""
+    names, values = (
+        line.split() for line in Path("/proc/thread-self/net/snmp").read_text().splitlines() if line.startswith("Ip:")
+    )
+    return int(dict(zip(names, values, strict=True))["FragCreates"])

@@ -12,17 +12,10 @@ from hypothesis import strategies as st
 from castbed import Group, Mid, Packet, PeerError
 from castbed.authentication import Seal, SealedCodec
 from castbed.wire import ETHERTYPE, Codec
-from castbed_adapters.wifi.envelope import (
-    PIECE_OVERHEAD,
-    PIECES_MAX,
-    Piece,
-    letter_bytes,
-    pieces,
-    read_letter,
-    read_piece,
-)
+from castbed_adapters.pieces import PIECE_OVERHEAD, PIECES_MAX, Piece, pieces, read_piece
+from castbed_adapters.reassembly import INCOMPLETE_BYTES_MAX, INCOMPLETE_MAX, PATIENCE_NS, Reassembly
+from castbed_adapters.wifi.envelope import letter_bytes, read_letter
 from castbed_adapters.wifi.framing import EthernetFraming
-from castbed_adapters.wifi.reassembly import INCOMPLETE_BYTES_MAX, INCOMPLETE_MAX, PATIENCE_NS, Reassembly
 
 TOKEN = b"this run"
 

@@ -22,10 +22,11 @@ from castbed import ConfigurationError, Group, Mid, Packet, UnavailableError
 from castbed.links import NOWHERE, SHARED_AIR, Arrival
 from castbed.wire import ETHERTYPE, Codec
 from castbed_adapters import receiving
+from castbed_adapters.pieces import PIECE_OVERHEAD, PIECES_MAX
 from castbed_adapters.receive_buffer import ReceiveBuffer
 from castbed_adapters.receiving import make_room
 from castbed_adapters.wifi import links as wifi_links
-from castbed_adapters.wifi.envelope import PIECE_OVERHEAD, PIECES_MAX, letter_bytes
+from castbed_adapters.wifi.envelope import letter_bytes
 from castbed_adapters.wifi.framing import MonitorFraming
 from castbed_adapters.wifi.links import DEFAULT_BSSID, QUEUE_MAX, WifiLinks
 from castbed_adapters.wifi.options import WifiOptions

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from castbed_testbed.hosting.vigil import JUDGED_EVERY_NS, LOOKS_PER_TURN, RAN_SHARE, REST_S, Vigil
+from castbed_testbed.hosting.vigil import JUDGED_EVERY_NS, LOOKS_PER_TURN, RAN_SHARE, REST_S, REST_S_MAX, Vigil
 from real_runs import CELLS, CHAT, run_on
 
 TURNS = 50
@@ -74,6 +74,34 @@ def test_it_rests_when_others_want_the_core_and_wakes_again() -> None:
     in_the_way, resting, awake = asyncio.run(play())
     assert in_the_way == resting < TURNS * LOOKS_PER_TURN
     assert awake > 2 * resting
+
+
+def test_it_rests_longer_each_time_that_it_is_in_the_way_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def play() -> list[float]:
+        core, rests = Core(), list[float]()
+
+        def rest(seconds: float, begin: Callable[[], None]) -> None:
+            rests.append(seconds)
+            core.share = 1.0 if len(rests) == 6 else 0.0
+            loop.call_soon(begin)
+
+        loop = asyncio.get_running_loop()
+        monkeypatch.setattr(loop, "call_later", rest)
+        core.share = 0.0
+        vigil = core.vigil()
+        while len(rests) < 6:
+            await asyncio.sleep(0)
+        await turns()
+        core.share = 0.0
+        while len(rests) < 7:
+            await asyncio.sleep(0)
+        vigil.end()
+        core.share = 1.0
+        return rests
+
+    doubled = [REST_S * 2**times for times in range(5)]
+    assert doubled[-1] == REST_S_MAX
+    assert asyncio.run(play()) == [*doubled, REST_S_MAX, REST_S]
 
 
 def test_who_is_interrupted_now_and_then_does_not_rest() -> None:

@@ -19,6 +19,7 @@ import msgspec
 from castbed.errors import ConfigurationError, UnavailableError
 from castbed.links import Cell
 from castbed.values import NodeNumber
+from castbed_adapters.interfaces import mtu_of
 from castbed_adapters.udp.options import LOOPBACK
 
 PORT_FIRST, PORTS = 20_000, 12_000  # below the ports that Linux hands out by itself
@@ -32,6 +33,7 @@ _SIOCGIFADDR = 0x8915
 _INTERFACE_NAME_MAX = 15
 _IPV6_ADDRESSES = Path("/proc/thread-self/net/if_inet6")  # of the namespace that this thread is in
 _LINK_LOCAL = "20"
+_HEAD_BYTES = {4: 20 + 8, 6: 40 + 8}  # of IP and UDP
 _DAD_FAILED, _TENTATIVE = 0x08, 0x40  # somebody else has the address, or may have it
 
 SocketAddress = tuple[str, int] | tuple[str, int, int, int]
@@ -127,6 +129,13 @@ class Groups(msgspec.Struct, frozen=True):
         opened.bind(("", self.port))
         return opened
 
+    def packet_bytes(self, member: socket.socket) -> int:
+        """Of a datagram that the interface takes in one packet."""
+        try:
+            return mtu_of(self.interface.name, member) - _HEAD_BYTES[self.interface.ip]
+        except OSError as error:
+            raise self._gone(error) from None
+
     def join(self, member: socket.socket, group: str) -> None:
         self._change(member, group, socket.IP_ADD_MEMBERSHIP, socket.IPV6_JOIN_GROUP)
 
@@ -139,7 +148,10 @@ class Groups(msgspec.Struct, frozen=True):
         except OSError as error:
             if error.errno != errno.ENODEV:
                 raise
-            raise UnavailableError(f"the interface {self.interface.name!r} is gone ({error.strerror})") from None
+            raise self._gone(error) from None
+
+    def _gone(self, error: OSError) -> UnavailableError:
+        return UnavailableError(f"the interface {self.interface.name!r} is gone ({error.strerror})")
 
     def _membership(self, member: socket.socket, group: str, how4: int, how6: int) -> None:
         index = self.interface.index

@@ -3,21 +3,31 @@
 A datagram names its run, its sender and the sender's cell; then come the frames, each with the nodes it is for (none:
 everybody in the cell), and a checksum. Whoever is not in that cell, or not meant, or in another run, does not hear it.
 The checksum is against garbled datagrams, for UDP's own is weak and often left out; against people there are keys.
+
+What is longer than a packet of the interface goes in pieces, which the kernel cuts from one another and joins again.
+Where it cannot do that, IP cuts the datagram.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import Counter, deque
-from errno import ENOBUFS
+from collections.abc import Iterator
+from errno import EINVAL, EIO, EMSGSIZE, ENOBUFS
 from struct import Struct
 from struct import error as struct_error
 from time import monotonic_ns
 from zlib import crc32
 
+from castbed.errors import PeerError
 from castbed.links import NOWHERE, Arrival, Cell, Heard
 from castbed.values import NodeNumber
-from castbed_adapters.receiving import ANCILLARY_BYTES, KernelNotes, ask_for_notes, make_room
+from castbed_adapters import receiving
+from castbed_adapters.pieces import PIECE_MAGIC, PIECE_OVERHEAD, PIECES_MAX, Piece, all_pieces, pieces, read_piece
+from castbed_adapters.reassembly import Reassembly
+from castbed_adapters.receiving import KernelNotes, ask_for_notes, make_room
+from castbed_adapters.udp import segments
 from castbed_adapters.udp.addresses import Groups, SocketAddress
 
 MAGIC, VERSION = 0xCB6D, 2
@@ -25,11 +35,17 @@ ENVELOPE = Struct(">HBx8sII")  # magic, version, run, sender, cell
 SLIP = Struct(">IH")  # bytes of the frame, how many nodes it is for
 NUMBER = Struct(">I")
 CHECKSUM = Struct(">I")  # CRC-32 of everything before it
+_PIECE_BEGINS = PIECE_MAGIC.to_bytes(2, "big")
 DATAGRAM_BYTES_MAX = 65_507  # what UDP over IPv4 carries
+JOINED_BYTES_MAX = 1 << 16  # of what the kernel hands over at once
 RECEIVED_AT_ONCE = 64  # datagrams, before other things in this process get their turn
 STILL_BUSY_NS = 100_000  # who is woken again so soon expects more than one
 QUEUE_MAX = 1024  # datagrams that wait because the interface takes no more now
 QUEUE_CONGESTED = QUEUE_MAX // 2
+SERIALS = 1 << 32
+ANCILLARY_BYTES = receiving.ANCILLARY_BYTES + segments.ANCILLARY_BYTES
+REFUSES_SEGMENTS = (EINVAL, EIO, EMSGSIZE)  # so says an interface that takes none, or none of this size any more
+UNCUT = 0
 
 
 class MulticastAir:
@@ -59,11 +75,13 @@ class MulticastAir:
         self._open: list[bytes] = []
         self._open_bytes = 0
         self._open_to: SocketAddress = ("", 0)
-        self._queue: deque[tuple[bytes, SocketAddress]] = deque()
-        self._buffer = bytearray(DATAGRAM_BYTES_MAX + 1)
-        self._into = [memoryview(self._buffer)]
+        self._queue: deque[tuple[bytes, SocketAddress, int]] = deque()
+        self._step = DATAGRAM_BYTES_MAX  # of a datagram that goes uncut
+        self._serial = int.from_bytes(os.urandom(4), "big")
+        self._into = [memoryview(bytearray(JOINED_BYTES_MAX))]
         self._busy_until = 0
         self._notes = KernelNotes(counters)
+        self._reassembly = Reassembly(counters)
 
     frame_bytes_max = DATAGRAM_BYTES_MAX - ENVELOPE.size - SLIP.size - 64 * NUMBER.size - CHECKSUM.size
 
@@ -75,7 +93,15 @@ class MulticastAir:
         self._socket = self._groups.open_socket()
         make_room(self._socket, self._receive_buffer, self._counters)
         ask_for_notes(self._socket, self._stamps)
+        segments.take_joined(self._socket)
+        self._step = self._uncut_bytes()
         self._groups.join(self._socket, self._groups.of_node(self._me))
+
+    def _uncut_bytes(self) -> int:
+        """What the interface takes in one packet, if the kernel can cut, and the pieces are not too many."""
+        room = self._groups.packet_bytes(self._socket)
+        enough = PIECES_MAX * (room - PIECE_OVERHEAD) >= DATAGRAM_BYTES_MAX
+        return room if enough and segments.can_be_cut(self._socket) else DATAGRAM_BYTES_MAX
 
     def listen(self, heard: Heard) -> None:
         self._heard = heard
@@ -87,6 +113,7 @@ class MulticastAir:
         loop.remove_writer(self._socket.fileno())
         if self._queue:
             self._counters["unsent"] += len(self._queue)
+        self._reassembly.end()
         self._socket.close()
 
     def tune(self, cell: Cell) -> None:
@@ -134,28 +161,59 @@ class MulticastAir:
         datagram, address = checked(b"".join(self._open)), self._open_to
         self._open.clear()
         self._open_to = ("", 0)
-        if self._queue or not self._sent(datagram, address):
-            self._enqueue(datagram, address)
+        if len(datagram) <= self._step:
+            self._put(datagram, address, UNCUT)
+            return
+        step = self._step
+        for batch in self._in_pieces(datagram, step):
+            self._put(batch, address, step)
 
-    def _sent(self, datagram: bytes, address: SocketAddress) -> bool:
-        """Whether the datagram needs no second try."""
+    def _put(self, data: bytes, address: SocketAddress, step: int) -> None:
+        if self._queue or not self._sent(data, address, step):
+            self._enqueue(data, address, step)
+
+    def _in_pieces(self, letter: bytes, step: int) -> Iterator[bytes]:
+        """Datagrams of `step` bytes, so many side by side as the kernel cuts at once."""
+        self._serial = (self._serial + 1) % SERIALS
+        parts = list(pieces(self._token, self._me, self._serial, letter, step))
+        at_once = min(segments.SEGMENTS_MAX, DATAGRAM_BYTES_MAX // step)
+        for start in range(0, len(parts), at_once):
+            yield b"".join(parts[start : start + at_once])
+
+    def _sent(self, data: bytes, address: SocketAddress, step: int) -> bool:
+        """Whether the datagram, or those of `step` bytes that it is to be cut into, need no second try."""
         try:
-            self._socket.sendto(datagram, address)
+            if step == UNCUT:
+                self._socket.sendto(data, address)
+            else:
+                segments.send_to_be_cut(self._socket, data, step, address)
         except (BlockingIOError, InterruptedError):
             return False
         except OSError as error:
             if error.errno == ENOBUFS:
                 return False
-            self._counters["unsendable"] += 1
+            if error.errno in REFUSES_SEGMENTS and step != UNCUT:
+                self._send_one_by_one(data, address, step)
+            else:
+                self._counters["unsendable"] += 1
         return True
 
-    def _enqueue(self, datagram: bytes, address: SocketAddress) -> None:
+    def _send_one_by_one(self, batch: bytes, address: SocketAddress, step: int) -> None:
+        """Cut here what the kernel does not cut; what comes later is left to IP, which can."""
+        self._step = DATAGRAM_BYTES_MAX
+        for start in range(0, len(batch), step):
+            try:
+                self._socket.sendto(batch[start : start + step], address)
+            except OSError:
+                self._counters["unsendable"] += 1
+
+    def _enqueue(self, data: bytes, address: SocketAddress, step: int) -> None:
         if len(self._queue) >= QUEUE_MAX:
             self._counters["queue_full"] += 1
             return
         if not self._queue:
             asyncio.get_running_loop().add_writer(self._socket.fileno(), self._writable)
-        self._queue.append((datagram, address))
+        self._queue.append((data, address, step))
 
     def _writable(self) -> None:
         while self._queue:
@@ -178,8 +236,13 @@ class MulticastAir:
         try:
             while left:
                 size, ancillary, _, _ = receive(into, ANCILLARY_BYTES)
-                at = self._notes.read(ancillary) if ancillary else 0
-                self._unpack(size, at, arrivals)
+                at = step = 0
+                if ancillary:
+                    at, step = self._notes.read(ancillary), segments.joined_step(ancillary)
+                if step:
+                    self._take_joined(into[0][:size], step, at, arrivals)
+                else:
+                    self._take(into[0][:size], at, arrivals)
                 left -= 1
         except (BlockingIOError, InterruptedError):
             if left == at_once:
@@ -190,19 +253,50 @@ class MulticastAir:
             self._heard(arrivals)
         self._busy_until = monotonic_ns() + STILL_BUSY_NS
 
-    def _unpack(self, size: int, at: int, arrivals: list[Arrival]) -> None:
-        """Append the frames of the datagram in the buffer that are for this node."""
-        buffer, end = self._buffer, size - CHECKSUM.size
+    def _take_joined(self, batch: memoryview, step: int, at: int, arrivals: list[Arrival]) -> None:
+        """Datagrams that the kernel joined: all pieces of a letter, or whatever came together."""
+        piece = all_pieces(batch, step)
+        if piece is not None:
+            self._take_piece(piece, at, arrivals)
+            return
+        for start in range(0, len(batch), step):
+            self._take(batch[start : start + step], at, arrivals)
+
+    def _take(self, datagram: memoryview, at: int, arrivals: list[Arrival]) -> None:
+        if datagram[:2] != _PIECE_BEGINS:
+            self._unpack(datagram, at, arrivals)
+            return
+        try:
+            piece = read_piece(bytes(datagram))
+        except PeerError:
+            self._counters["malformed"] += 1
+            return
+        self._take_piece(piece, at, arrivals)
+
+    def _take_piece(self, piece: Piece, at: int, arrivals: list[Arrival]) -> None:
+        """The piece may make a letter whole, or be all of it."""
+        if piece.token != self._token:
+            self._counters["foreign"] += 1
+            return
+        if piece.sender == self._me or self._cell == NOWHERE:
+            return
+        letter = piece.data if piece.of == 1 else self._reassembly.add(piece, monotonic_ns())
+        if letter is not None:
+            self._unpack(memoryview(letter), at, arrivals)
+
+    def _unpack(self, datagram: memoryview, at: int, arrivals: list[Arrival]) -> None:
+        """Append the frames of the datagram that are for this node."""
+        end = len(datagram) - CHECKSUM.size
         if end < ENVELOPE.size:
             self._counters["malformed"] += 1
             return
-        magic, version, token, sender, cell = ENVELOPE.unpack_from(buffer)
+        magic, version, token, sender, cell = ENVELOPE.unpack_from(datagram)
         if magic != MAGIC or version != VERSION or token != self._token:
             self._counters["foreign"] += 1
             return
         if sender == self._me:
             return
-        if crc32(self._into[0][:end]) != CHECKSUM.unpack_from(buffer, end)[0]:
+        if crc32(datagram[:end]) != CHECKSUM.unpack_from(datagram, end)[0]:
             self._counters["malformed"] += 1
             return
         if cell != self._cell:
@@ -210,23 +304,23 @@ class MulticastAir:
             return
         found = len(arrivals)
         try:
-            self._frames(end, at, arrivals)
+            self._frames(datagram, end, at, arrivals)
         except (struct_error, ValueError):
             del arrivals[found:]
             self._counters["malformed"] += 1
 
-    def _frames(self, size: int, at: int, arrivals: list[Arrival]) -> None:
-        offset, me, slip, buffer, view = ENVELOPE.size, self._me, SLIP.unpack_from, self._buffer, self._into[0]
+    def _frames(self, datagram: memoryview, size: int, at: int, arrivals: list[Arrival]) -> None:
+        offset, me, slip = ENVELOPE.size, self._me, SLIP.unpack_from
         while offset < size:
-            length, count = slip(buffer, offset)
+            length, count = slip(datagram, offset)
             start = offset + SLIP.size + count * NUMBER.size
             offset = start + length
             if offset > size:
                 raise ValueError("a frame that reaches beyond its datagram")
-            to = _numbers(buffer, start, count) if count else ()
+            to = _numbers(datagram, start, count) if count else ()
             if to and me not in to:
                 continue
-            arrivals.append(Arrival(False, to, bytes(view[start:offset]), at))
+            arrivals.append(Arrival(False, to, bytes(datagram[start:offset]), at))
 
 
 def checked(datagram: bytes) -> bytes:
@@ -234,8 +328,8 @@ def checked(datagram: bytes) -> bytes:
     return datagram + CHECKSUM.pack(crc32(datagram))
 
 
-def _numbers(buffer: bytearray, end: int, count: int) -> tuple[NodeNumber, ...]:
+def _numbers(datagram: memoryview, end: int, count: int) -> tuple[NodeNumber, ...]:
     """The nodes whose numbers end there."""
     if count == 1:
-        return NUMBER.unpack_from(buffer, end - NUMBER.size)
-    return tuple(number for (number,) in NUMBER.iter_unpack(buffer[end - count * NUMBER.size : end]))
+        return NUMBER.unpack_from(datagram, end - NUMBER.size)
+    return tuple(number for (number,) in NUMBER.iter_unpack(datagram[end - count * NUMBER.size : end]))

@@ -10,7 +10,6 @@ The checksum is against garbled frames, which raw interfaces may hand over; agai
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from struct import Struct
 from struct import error as struct_error
 from typing import NamedTuple
@@ -24,16 +23,12 @@ from castbed.wire import ETHERTYPE, HEADER_BYTES, HEADER_FIELDS, MAGIC, SEALED
 
 PIECE_ETHERTYPE = ETHERTYPE + 1  # IEEE 802 local experimental ethertype 2
 TOKEN_BYTES = 8
-PIECES_MAX = 512  # the largest frame in pieces of 540 bytes
 _TAIL = Struct(f">{TOKEN_BYTES}sIH")  # run, cell, how many nodes it is for
 _NUMBER = Struct(">I")
 _CHECKSUM = Struct(">I")  # CRC-32 of everything before it
 LETTER_OVERHEAD = _TAIL.size + 64 * _NUMBER.size + _CHECKSUM.size  # for a letter to so many nodes
 _READ = ("magic", "flags", "sender", "control_bytes", "payload_bytes")  # of the frame's header; the rest is skipped
 _GLANCE = Struct(">" + "".join(code if name in _READ else f"{Struct(code).size}x" for name, code, _ in HEADER_FIELDS))
-_PIECE_MAGIC = 0xCB7D
-_PIECE = Struct(f">H{TOKEN_BYTES}sIIHHH")  # magic, run, sender, serial, which of how many, bytes
-PIECE_OVERHEAD = _PIECE.size
 
 
 class Letter(NamedTuple):
@@ -44,17 +39,6 @@ class Letter(NamedTuple):
     cell: Cell
     to: tuple[NodeNumber, ...]
     frame: bytes
-
-
-class Piece(NamedTuple):
-    """A part of a letter."""
-
-    token: bytes
-    sender: NodeNumber
-    serial: int
-    at: int
-    of: int
-    data: bytes
 
 
 def letter_bytes(token: bytes, frame: bytes, cell: Cell, to: tuple[NodeNumber, ...]) -> bytes:
@@ -84,24 +68,3 @@ def read_letter(data: bytes) -> Letter:
 
 def _addressees(data: bytes, start: int, count: int) -> tuple[NodeNumber, ...]:
     return tuple(_NUMBER.unpack_from(data, start + at * _NUMBER.size)[0] for at in range(count))
-
-
-def pieces(token: bytes, sender: NodeNumber, serial: int, letter: bytes, size: int) -> Iterator[bytes]:
-    """The letter in pieces of at most `size` bytes, their own heads included."""
-    room = size - PIECE_OVERHEAD
-    count = -(-len(letter) // room)
-    for at in range(count):
-        data = letter[at * room : (at + 1) * room]
-        yield _PIECE.pack(_PIECE_MAGIC, token, sender, serial, at, count, len(data)) + data
-
-
-def read_piece(data: bytes) -> Piece:
-    """The piece at the beginning of `data`; PeerError when there is none."""
-    try:
-        magic, token, sender, serial, at, count, size = _PIECE.unpack_from(data)
-    except struct_error:
-        raise PeerError(f"a piece of {len(data)} bytes") from None
-    body = data[PIECE_OVERHEAD : PIECE_OVERHEAD + size]
-    if magic != _PIECE_MAGIC or not at < count <= PIECES_MAX or len(body) != size:
-        raise PeerError("a piece that makes no sense")
-    return Piece(token, sender, serial, at, count, body)

@@ -16,21 +16,18 @@ from castbed.links import NOWHERE, Arrival, Cell, Heard
 from castbed.packets import Packet
 from castbed.values import NOBODY, NodeNumber
 from castbed.wire import ETHERTYPE, FRAME_BYTES_MAX
+from castbed_adapters.pieces import PIECE_OVERHEAD, PIECES_MAX, pieces, read_piece
+from castbed_adapters.reassembly import Reassembly
 from castbed_adapters.receiving import ANCILLARY_BYTES, KernelNotes
 from castbed_adapters.wifi.envelope import (
     LETTER_OVERHEAD,
     PIECE_ETHERTYPE,
-    PIECE_OVERHEAD,
-    PIECES_MAX,
     Letter,
     letter_bytes,
-    pieces,
     read_letter,
-    read_piece,
 )
 from castbed_adapters.wifi.framing import DOT11_BODY_BYTES_MAX, EthernetFraming, Framing, MonitorFraming
 from castbed_adapters.wifi.options import WifiOptions
-from castbed_adapters.wifi.reassembly import Reassembly
 from castbed_adapters.wifi.sockets import (
     ARPHRD_ETHER,
     ARPHRD_RADIOTAP,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import socket
 from collections import Counter
 from struct import Struct
@@ -11,13 +10,12 @@ from struct import Struct
 import msgspec
 
 from castbed.errors import ConfigurationError, UnavailableError
+from castbed_adapters.interfaces import flags_of, mtu_of
 from castbed_adapters.receiving import ask_for_notes, make_room
 
 ETH_P_ALL = 0x0003
 ARPHRD_ETHER, ARPHRD_RADIOTAP = 1, 803
-_SIOCGIFFLAGS, _SIOCGIFMTU = 0x8913, 0x8921
 _IFF_UP, _IFF_RUNNING = 0x01, 0x40
-_REQUEST = Struct("16sI12x")
 _SO_ATTACH_FILTER = 26
 _SOL_PACKET, _PACKET_STATISTICS = 263, 6
 _STATISTICS = Struct("@II")  # frames, and of these the dropped ones
@@ -63,7 +61,7 @@ def open_packet_socket(
             _attach_filter(opened, ethertypes)
         ask_for_notes(opened, stamps)
         opened.bind((name, ETH_P_ALL))
-        return PacketSocket(opened, bytes(address), hardware, _mtu(opened, name))
+        return PacketSocket(opened, bytes(address), hardware, mtu_of(name, opened))
     except OSError as error:
         opened.close()
         raise UnavailableError(f"the interface {name!r} takes no raw frames ({error.strerror})") from None
@@ -72,7 +70,7 @@ def open_packet_socket(
 def carries(opened: socket.socket, name: str) -> bool:
     """Whether the interface is up and has a carrier: before that the kernel drops what is sent without a word."""
     try:
-        flags = _asked(opened, name, _SIOCGIFFLAGS) & (_IFF_UP | _IFF_RUNNING)
+        flags = flags_of(name, opened) & (_IFF_UP | _IFF_RUNNING)
     except OSError as error:
         raise UnavailableError(f"the interface {name!r} is gone ({error.strerror})") from None
     return flags == _IFF_UP | _IFF_RUNNING
@@ -82,15 +80,6 @@ def dropped_frames(opened: socket.socket) -> int:
     """How many frames the kernel had no room for since the socket was opened; asking sets it back to 0."""
     _, dropped = _STATISTICS.unpack(opened.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, _STATISTICS.size))
     return int(dropped)
-
-
-def _mtu(opened: socket.socket, name: str) -> int:
-    return _asked(opened, name, _SIOCGIFMTU)
-
-
-def _asked(opened: socket.socket, name: str, what: int) -> int:
-    answer = fcntl.ioctl(opened.fileno(), what, _REQUEST.pack(name.encode(), 0))
-    return int(_REQUEST.unpack(answer)[1])
 
 
 def _attach_filter(opened: socket.socket, ethertypes: tuple[int, int]) -> None:

@@ -2,7 +2,7 @@
 
 Whoever shares the core with it would wait for it to stop looking at nothing. So it compares, from time to time, how
 long it ran with how much time passed, and when it did not run for a good part of that, it sleeps for a while as
-everybody does: its event loop wakes it when something comes.
+everybody does: its event loop wakes it when something comes. Each time that it is in the way again it sleeps longer.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable
 LOOKS_PER_TURN = 16  # one takes a microsecond or two, a turn of the event loop several
 JUDGED_EVERY_NS = 20_000_000
 RAN_SHARE = (3, 4)  # of the time, at least, on a core of its own; who else is woken there now and then takes less
-REST_S = 0.1
+REST_S, REST_S_MAX = 0.1, 1.6
 
 Time = Callable[[], int]
 
@@ -26,6 +26,7 @@ class Vigil:
         self._looks: list[Callable[[], None]] = []
         self._ran, self._now = ran, now
         self._loop = asyncio.get_running_loop()
+        self._rest_s = REST_S
         self._begin()
 
     def add(self, look: Callable[[], None]) -> None:
@@ -43,9 +44,13 @@ class Vigil:
         for _ in range(LOOKS_PER_TURN):
             for look in self._looks:
                 look()
-        if self._now() - self._judged >= JUDGED_EVERY_NS and self._is_in_the_way():
-            self._loop.call_later(REST_S, self._begin)
+        if self._now() - self._judged < JUDGED_EVERY_NS:
+            self._loop.call_soon(self._turn)
+        elif self._is_in_the_way():
+            self._loop.call_later(self._rest_s, self._begin)
+            self._rest_s = min(2 * self._rest_s, REST_S_MAX)
         else:
+            self._rest_s = REST_S
             self._loop.call_soon(self._turn)
 
     def _is_in_the_way(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from castbed.values import NodeNumber
-from castbed_adapters.wifi.envelope import Piece
+from castbed_adapters.pieces import Piece
 
 INCOMPLETE_MAX = 64  # letters at once
 INCOMPLETE_BYTES_MAX = 4 * 2**20
