@@ -307,7 +307,10 @@ def test_what_is_lost_because_the_run_ends_is_counted() -> None:
             sender.transmit(frame(bytes(3_000)), ())
             sender._queue.pop()
             sender.flush()
-            await asyncio.sleep(0.1)
+            for _ in range(400):
+                if len(receiver._reassembly) == 1:
+                    break
+                await asyncio.sleep(0.005)
             sender.why = BlockingIOError()
             for _ in range(3):
                 sender.transmit(frame(), ())
