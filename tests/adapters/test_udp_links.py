@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -461,6 +462,32 @@ def test_whoever_does_not_greet_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -
         return site.links.counters
 
     assert asyncio.run(run()) == Counter({"foreign": 1})
+
+
+def test_of_too_many_who_do_not_greet_the_first_are_hung_up_on_and_a_node_gets_in(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(wires, "_here", Strangers())
+    monkeypatch.setattr(wires, "STRANGERS_MAX", 3)
+
+    async def run() -> tuple[list[bytes], Counter[str], int]:
+        shared = network()
+        one, other = Site(shared, 1), Site(shared, 2)
+        address = await one.up({})
+        async with AsyncExitStack() as crowd:
+            first, *_ = [await crowd.enter_async_context(Stranger(address)) for _ in range(6)]
+            assert await first.is_hung_up_on()
+            assert await other.up({1: address}) is not None
+            one.listen()
+            other.listen()
+            other.say(b"let me in", 1)
+            await settled()
+            waiting = len(one.links._wires.strangers)
+        for site in (one, other):
+            await site.links.close()
+        return one.heard, one.links.counters, waiting
+
+    assert asyncio.run(run()) == ([b"let me in"], Counter({"foreign": 2}), 4)
 
 
 def test_a_node_that_starts_again_gets_its_wire_although_nobody_has_noticed_its_death(

@@ -35,6 +35,7 @@ LENGTH = Struct(">I")
 UNSENT_BYTES_CONGESTED = 1 << 20  # of one wire: applications wait above this
 UNSENT_BYTES_MAX = 1 << 28  # of one wire: its peer has stopped reading, and memory is not endless
 CONNECT_S_MAX = 20.0
+STRANGERS_MAX = 256  # at once, besides the nodes of the run
 GREET_S_MAX = 10.0  # from connecting to the end of the greetings, on a busy machine
 OLD_WIRE_S = 0.02  # between two looks whether the wire of an earlier life is dead at last
 CLOSE_S_MAX = 2.0
@@ -87,9 +88,11 @@ class _Wire(asyncio.Protocol):
         self.transport.set_write_buffer_limits(high=UNSENT_BYTES_CONGESTED)
         opened = transport.get_extra_info("socket")
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._patience = asyncio.get_running_loop().call_later(GREET_S_MAX, self._refuse)
+        self._patience = asyncio.get_running_loop().call_later(GREET_S_MAX, self.refuse)
         if self.peer is not None:
             self._greet()
+        else:
+            self._wires.welcome(self)
 
     def data_received(self, data: bytes) -> None:
         self._incoming = self._incoming + data if self._incoming else data
@@ -101,7 +104,7 @@ class _Wire(asyncio.Protocol):
             try:
                 take(said)
             except HandshakeError:
-                self._refuse()
+                self.refuse()
                 return
         if self._wires.heard is not None:
             self.take_frames()
@@ -179,10 +182,11 @@ class _Wire(asyncio.Protocol):
         self._patience.cancel()
         self._awaited = None
         self.peer = number
+        self._wires.strangers.pop(self, None)
         self._wires.adopt(self, number)
         self.greeted.set_result(None)
 
-    def _refuse(self) -> None:
+    def refuse(self) -> None:
         """Whoever is there, it is nobody whom we know."""
         self._wires.counters["foreign"] += 1
         self.transport.abort()
@@ -218,6 +222,7 @@ class _Wire(asyncio.Protocol):
         for timer in (self._patience, self._old_wire):
             if timer is not None:
                 timer.cancel()
+        self._wires.strangers.pop(self, None)
         self._wires.forget(self, self.peer)
         self.lost.set_result(None)
         if not self.greeted.done():
@@ -276,6 +281,8 @@ class TcpWires:
         self.heard: Heard | None = None
         self.neighbours: set[NodeNumber] = set()
         """To whom a packet goes as it is."""
+        self.strangers: dict[_Wire, None] = {}
+        """Who called and is not known yet, in the order in which they called."""
         self._interface = interface
         self._wires: dict[NodeNumber, _End] = {}
         self._waiting: dict[NodeNumber, _End] = {}
@@ -321,6 +328,14 @@ class TcpWires:
                 return f"no answer within {CONNECT_S_MAX:g} s"
             return os.strerror(error.errno) if error.errno else str(error)
         return ""
+
+    def welcome(self, stranger: _Wire) -> None:
+        """Whoever calls may greet; when too many call, those who have kept us waiting longest are hung up on."""
+        self.strangers[stranger] = None
+        if len(self.strangers) > STRANGERS_MAX + len(self.fixed):
+            longest = next(iter(self.strangers))
+            del self.strangers[longest]
+            longest.refuse()
 
     def works(self, number: NodeNumber) -> bool:
         """Whether there is a wire to this node, and the other end has it still."""
