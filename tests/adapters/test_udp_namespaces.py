@@ -8,12 +8,12 @@ import os
 import socket
 import subprocess
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -34,6 +34,7 @@ from real_runs import CELLS, CHAT, run_on, wait_until
 need_namespaces(whole_module=True)
 
 pytestmark = pytest.mark.netns
+T = TypeVar("T")
 
 
 @pytest.fixture
@@ -170,18 +171,21 @@ def test_an_interface_that_vanished_is_named_by_who_moves(ip: int) -> None:
     in_namespace(inside)
 
 
-@pytest.mark.parametrize("mtu", [1500, 1000], ids=["as it was", "smaller since then"])
-def test_long_frames_cross_a_bridge_without_fragments_of_ip(mtu: int) -> None:
+@pytest.mark.parametrize("ip", [4, 6])
+@pytest.mark.parametrize("mtu", [1500, 1300], ids=["as it was", "smaller since then"])
+def test_long_frames_cross_a_bridge_without_fragments_of_ip(mtu: int, ip: int, link_local_spaces: list[str]) -> None:
     """Where packets became smaller in the middle of a run, IP has to cut, and nothing is lost."""
     frames = [Random(size).randbytes(size) for size in (20_000, 3, 60_000)]
 
-    async def play(one: Space, other: Space) -> tuple[list[bytes], list[Counter[str]]]:
-        sender, receiver = one.run(partial(opened_air, 1)), other.run(partial(opened_air, 2))
+    one, other = link_local_spaces
+
+    async def play() -> tuple[list[bytes], list[Counter[str]]]:
+        sender, receiver = within(one, partial(opened_air, 1, ip)), within(other, partial(opened_air, 2, ip))
         arrivals: list[Arrival] = []
         receiver.tune(SHARED_AIR)
         receiver.listen(arrivals.extend)
         sender.tune(SHARED_AIR)
-        one.run(lambda: subprocess.run(["ip", "link", "set", WIRE, "mtu", str(mtu)], check=True))
+        within(one, lambda: subprocess.run(["ip", "link", "set", WIRE, "mtu", str(mtu)], check=True))
         for frame in frames:
             sender.transmit(frame, ())
             sender.flush()
@@ -190,23 +194,29 @@ def test_long_frames_cross_a_bridge_without_fragments_of_ip(mtu: int) -> None:
             air.close()
         return [arrival.frame for arrival in arrivals], [sender._counters, receiver._counters]
 
-    with ExitStack() as undo:
-        hub, one, other = (undo.enter_context(closing(Space())) for _ in range(3))
-        lay_wires(hub, [(1, one), (2, other)])
-        assert asyncio.run(play(one, other)) == (frames, [Counter(), Counter()])
-        assert (one.run(fragments_made) == 0) is (mtu == 1500)
+    assert asyncio.run(play()) == (frames, [Counter(), Counter()])
+    assert (within(one, fragments_made) == 0) is (mtu == 1500)
 
 
-def opened_air(number: int) -> MulticastAir:
-    groups = Groups(find_interface(WIRE, 4), 20_000, 0)
-    air = MulticastAir(number, b"this run", groups, Counter(), 60_000, 1 << 20, True)
+def within(path: str, work: Callable[[], T]) -> T:
+    with closing(Space(os.open(path, os.O_RDONLY))) as space:
+        return space.run(work)
+
+
+def opened_air(number: int, ip: int) -> MulticastAir:
+    air = MulticastAir(
+        number, b"this run", Groups(find_interface(WIRE, ip), 20_000, 0), Counter(), 60_000, 1 << 20, True
+    )
     air.open()
     return air
 
 
 def fragments_made() -> int:
-    """By IP, in the network namespace of this thread."""
-    names, values = (
-        line.split() for line in Path("/proc/thread-self/net/snmp").read_text().splitlines() if line.startswith("Ip:")
-    )
-    return int(dict(zip(names, values, strict=True))["FragCreates"])
+    """By IP of both versions, in the network namespace of this thread."""
+    names, values = (line.split() for line in proc("snmp") if line.startswith("Ip:"))
+    six = dict(line.split() for line in proc("snmp6"))
+    return int(dict(zip(names, values, strict=True))["FragCreates"]) + int(six["Ip6FragCreates"])
+
+
+def proc(name: str) -> list[str]:
+    return Path("/proc/thread-self/net", name).read_text(encoding="ascii").splitlines()
