@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from castbed import ContractError, Kind, UnavailableError
 from castbed.capture import read_captures
 from castbed_testbed.experiment import load
 from castbed_testbed.hosting import life
+from castbed_testbed.hosting.controller import Controller
 from castbed_testbed.hosting.process import _loop_factory
 from castbed_testbed.plan import make_plan
 from castbed_testbed.report import HostReport
@@ -211,6 +213,19 @@ def test_nodes_that_start_again_together_have_one_wire_between_them(tmp_path: Pa
     seen = hosted(post(faults=faults, workload=script(*lines)), tmp_path)
     assert sorted(seen.delivered("A")) == ["B1~1", "C1"]
     assert sorted(seen.delivered("B")) == ["A1~1", "C1"]
+
+
+def test_a_process_that_was_killed_is_heard_to_its_last_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody but the conversation with it knows it by then: if that were collected, Python would complain."""
+    happen = Controller._happen
+
+    def happen_and_collect(self: Controller, *happening: Any) -> None:
+        happen(self, *happening)
+        gc.collect()
+
+    monkeypatch.setattr(Controller, "_happen", happen_and_collect)
+    faults = {"crashes": [{"node": "A", "at": "100ms"}]}
+    assert hosted(post(faults=faults, workload=script(say("C", "300ms", "to B"))), tmp_path).delivered("B") == ["C1"]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from castbed import errors
 from castbed.errors import CastbedError, ContractError, UnavailableError
@@ -52,6 +53,7 @@ class Controller:
         self._clock = Clock()
         self._go = control.Go(0, 0)
         self._births: set[asyncio.Task[None]] = set()
+        self._conversations: set[asyncio.Task[None]] = set()
 
     async def run(self) -> HostReport:
         """From the start of all nodes to the end of the experiment."""
@@ -155,8 +157,7 @@ class Controller:
             resident.begun = loop.create_future()
             resident.reaches = False
             self._site.network.moved(resident.number, resident.home)
-        process.listening = asyncio.ensure_future(self._listen(process))
-        process.listening.add_done_callback(self._checked)
+        process.listening = self._begun(self._listen(process), self._conversations)
         return process
 
     async def _bring_back(self, resident: Resident, kept: bool) -> None:
@@ -289,10 +290,7 @@ class Controller:
         if resident.up:
             return False
         resident.meanwhile = []
-        birth = asyncio.ensure_future(self._reborn(resident, kept))
-        self._births.add(birth)
-        birth.add_done_callback(self._births.discard)
-        birth.add_done_callback(self._checked)
+        self._begun(self._reborn(resident, kept), self._births)
         return True
 
     async def _reborn(self, resident: Resident, kept: bool) -> None:
@@ -301,6 +299,14 @@ class Controller:
         meanwhile, resident.meanwhile = resident.meanwhile or [], None
         for at, happening in meanwhile:
             self._happen(at, happening)
+
+    def _begun(self, work: Coroutine[Any, Any, None], among: set[asyncio.Task[None]]) -> asyncio.Task[None]:
+        """A task that is kept until it is done: an event loop alone does not keep it."""
+        task = asyncio.ensure_future(work)
+        among.add(task)
+        task.add_done_callback(among.discard)
+        task.add_done_callback(self._checked)
+        return task
 
     def _checked(self, task: asyncio.Task[None]) -> None:
         """An error in a task that nobody waits for ends the run."""
