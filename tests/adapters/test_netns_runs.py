@@ -150,6 +150,24 @@ def test_it_works_on_a_terminal_where_it_may_start_no_thread_before_it_forks(tmp
     assert "threads 1 True" in done.stdout, done.stdout
 
 
+def test_a_run_on_a_terminal_needs_no_root(tmp_path: Path) -> None:
+    """Where threads are drawing a bar of progress when the user namespace is to be entered."""
+    ordinary = ["unshare", "--user", "--map-user=1000", "--map-group=1000"]
+    able = subprocess.run([*ordinary, "unshare", "--user", "--net", "true"], capture_output=True, check=False)
+    if able.returncode != 0:
+        pytest.skip(f"this machine lets only root make namespaces: {able.stderr.decode().strip()}")
+    path = tmp_path / "chat.toml"
+    path.write_text(tomli_w.dumps({**CHAT, "transport": {"name": "netns"}}), encoding="utf-8")
+    run = f"id -u; {sys.executable} -m castbed run {path} --out {tmp_path / 'run'}"
+    done = subprocess.run(
+        [*ordinary, "script", "-qec", run, "/dev/null"],
+        capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.startswith("1000")
+    assert "exactly_once" in done.stdout
+
+
 def test_where_namespaces_cannot_be_made_the_run_says_what_would_help(tmp_path: Path) -> None:
     if os.geteuid() != 0 or shutil.which("setpriv") is None:
         pytest.skip("needs root, to give it up")
