@@ -23,6 +23,9 @@ class PlainNetwork:
     def moved(self, node: NodeNumber, cell: Cell) -> None:
         """A node that moves tunes its own links."""
 
+    def check(self) -> None:
+        """Nothing here can end by itself; what ends with an interface its nodes notice."""
+
     def effects(self) -> Mapping[str, int]:
         return {}
 

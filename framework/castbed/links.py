@@ -151,6 +151,9 @@ class Network(Protocol):
     def moved(self, node: NodeNumber, cell: Cell) -> None:
         """In the controller: the node is in this cell from now on; NOWHERE also for a node that is down."""
 
+    def check(self) -> None:
+        """In the controller, again and again: UnavailableError when the network carries nothing any more."""
+
     def effects(self) -> Mapping[str, int]:
         """In the controller, before `close`: how often each fault took effect in the network itself."""
 

@@ -117,9 +117,10 @@ def test_a_full_tap_tells_its_node_which_can_wait(net: Net) -> None:
 
 
 def test_the_death_of_the_medium_is_said(net: Net) -> None:
+    net.ether.check()
     os.kill(net.ether.pid, signal.SIGKILL)
     os.waitpid(net.ether.pid, 0)
-    for ask in (lambda: net.ether.place(1, 0), net.ether.counts, lambda: net.ether.begin(0)):
+    for ask in (lambda: net.ether.place(1, 0), net.ether.counts, lambda: net.ether.begin(0), net.ether.check):
         with pytest.raises(UnavailableError, match="the medium died"):
             ask()
 

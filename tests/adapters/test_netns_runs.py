@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,10 @@ import tomli_w
 
 pytest.importorskip("pyroute2")
 
-from castbed import Kind, load_registry
+from castbed import Kind, UnavailableError, load_registry
 from castbed.capture import read_captures
 from castbed.dissector import lua_dissector, packet_names
+from castbed_adapters.netns.ether import EtherProcess
 from namespaces import need_namespaces
 from real_runs import CELLS, CHAT, delivered_sets, example_on, run_on, running, verdicts
 
@@ -148,6 +150,22 @@ def test_it_works_on_a_terminal_where_it_may_start_no_thread_before_it_forks(tmp
         capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL,
     )  # fmt: skip
     assert "threads 1 True" in done.stdout, done.stdout
+
+
+def test_a_run_ends_soon_after_its_medium_died(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin = EtherProcess.begin
+
+    def begin_and_die_later(self: EtherProcess, at: int) -> None:
+        begin(self, at)
+        killers.append(subprocess.Popen(["sh", "-c", f"sleep 1; kill -KILL {self.pid}"]))
+
+    killers: list[subprocess.Popen[bytes]] = []
+    monkeypatch.setattr(EtherProcess, "begin", begin_and_die_later)
+    began = time.monotonic()
+    with pytest.raises(UnavailableError, match="the medium died"):
+        run_on("netns", {**CHAT, "duration": "60s"}, tmp_path)
+    assert killers[0].wait() == 0
+    assert time.monotonic() - began < 30
 
 
 def test_a_run_on_a_terminal_needs_no_root(tmp_path: Path) -> None:

@@ -204,6 +204,17 @@ class EtherProcess:
     def begin(self, at: int) -> None:
         self._say(Begin(at))
 
+    def check(self) -> None:
+        """UnavailableError when the medium is dead."""
+        try:
+            dead = not self._control.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return
+        except OSError:
+            dead = True
+        if dead:
+            raise UnavailableError(DEAD)
+
     def counts(self) -> Counts:
         """What happened so far."""
         self._say(Count())

@@ -89,6 +89,10 @@ class NetnsNetwork:
         if self._ether is not None and node in self._on_air:
             self._ether.place(node, cell)
 
+    def check(self) -> None:
+        if self._ether is not None:
+            self._ether.check()
+
     def effects(self) -> Mapping[str, int]:
         return self._ether.counts().effects if self._ether is not None else {}
 

@@ -166,6 +166,10 @@ class Channel:
             return None
         return heard
 
+    def drop(self) -> None:
+        """Hang up at once, whatever was still to be said."""
+        self._writer.transport.abort()
+
     async def close(self) -> None:
         """Say what was said to the end, and hang up."""
         try:

@@ -92,6 +92,7 @@ class Controller:
     async def _run(self) -> None:
         await self._bring_up()
         ticking = asyncio.ensure_future(self._tick())
+        ticking.add_done_callback(self._checked)
         try:
             for at, happening in enumerate(self._plan.schedule.happenings):
                 await self._until(int(happening.at))
@@ -107,6 +108,7 @@ class Controller:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(PROGRESS_EVERY_S)
+            self._site.network.check()
             if self._progress is not None:
                 self._progress(min(max(self._clock.now(), 0), self._plan.end))
 
@@ -188,9 +190,12 @@ class Controller:
     # --- what nodes say ----------------------------------------------------------------------------------------------
 
     async def _listen(self, process: Process) -> None:
-        while (heard := await process.channel.hear()) is not None:
-            self._heard(process, heard)
-        await process.channel.close()
+        try:
+            while (heard := await process.channel.hear()) is not None:
+                self._heard(process, heard)
+            await process.channel.close()
+        finally:
+            process.channel.drop()
         if not process.ended:
             self._lost(process)
 
