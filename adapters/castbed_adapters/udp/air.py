@@ -23,10 +23,9 @@ from zlib import crc32
 from castbed.errors import PeerError
 from castbed.links import NOWHERE, Arrival, Cell, Heard
 from castbed.values import NodeNumber
-from castbed_adapters import receiving
 from castbed_adapters.pieces import PIECE_MAGIC, PIECE_OVERHEAD, PIECES_MAX, Piece, all_pieces, pieces, read_piece
 from castbed_adapters.reassembly import Reassembly
-from castbed_adapters.receiving import KernelNotes, ask_for_notes, make_room
+from castbed_adapters.receiving import ANCILLARY_BYTES, KernelNotes, ask_for_notes, make_room
 from castbed_adapters.udp import segments
 from castbed_adapters.udp.addresses import Groups, SocketAddress
 
@@ -35,7 +34,6 @@ ENVELOPE = Struct(">HBx8sII")  # magic, version, run, sender, cell
 SLIP = Struct(">IH")  # bytes of the frame, how many nodes it is for
 NUMBER = Struct(">I")
 CHECKSUM = Struct(">I")  # CRC-32 of everything before it
-_PIECE_BEGINS = PIECE_MAGIC.to_bytes(2, "big")
 DATAGRAM_BYTES_MAX = 65_507  # what UDP over IPv4 carries
 JOINED_BYTES_MAX = 1 << 16  # of what the kernel hands over at once
 RECEIVED_AT_ONCE = 64  # datagrams, before other things in this process get their turn
@@ -43,7 +41,8 @@ STILL_BUSY_NS = 100_000  # who is woken again so soon expects more than one
 QUEUE_MAX = 1024  # datagrams that wait because the interface takes no more now
 QUEUE_CONGESTED = QUEUE_MAX // 2
 SERIALS = 1 << 32
-ANCILLARY_BYTES = receiving.ANCILLARY_BYTES + segments.ANCILLARY_BYTES
+_PIECE_BEGINS = PIECE_MAGIC.to_bytes(2, "big")
+NOTES_BYTES = ANCILLARY_BYTES + segments.ANCILLARY_BYTES
 REFUSES_SEGMENTS = (EINVAL, EIO, EMSGSIZE)  # so says an interface that takes none, or none of this size any more
 UNCUT = 0
 
@@ -235,7 +234,7 @@ class MulticastAir:
         receive, into, left = self._socket.recvmsg_into, self._into, at_once
         try:
             while left:
-                size, ancillary, _, _ = receive(into, ANCILLARY_BYTES)
+                size, ancillary, _, _ = receive(into, NOTES_BYTES)
                 at = step = 0
                 if ancillary:
                     at, step = self._notes.read(ancillary), segments.joined_step(ancillary)

@@ -1,9 +1,9 @@
-"""What travels behind a frame on a raw interface, and how a frame that is too long for one travels in pieces.
+"""What travels behind a frame on a raw interface.
 
 A frame goes out as it is, so that every tool that knows Castbed's frames shows it; behind it come the run, the sender's
 cell, the nodes it is for (none: everybody) and a checksum. The frame's own header says where it ends: what a driver
-appends to short frames does no harm. What is longer than the interface takes goes out in pieces under an ethertype of
-their own.
+appends to short frames does no harm. What is longer than the interface takes goes out in pieces
+(`castbed_adapters.pieces`) under an ethertype of their own.
 
 The checksum is against garbled frames, which raw interfaces may hand over; against people there are keys.
 """
@@ -20,9 +20,9 @@ from castbed.errors import PeerError
 from castbed.links import Cell
 from castbed.values import NodeNumber
 from castbed.wire import ETHERTYPE, HEADER_BYTES, HEADER_FIELDS, MAGIC, SEALED
+from castbed_adapters.pieces import TOKEN_BYTES
 
 PIECE_ETHERTYPE = ETHERTYPE + 1  # IEEE 802 local experimental ethertype 2
-TOKEN_BYTES = 8
 _TAIL = Struct(f">{TOKEN_BYTES}sIH")  # run, cell, how many nodes it is for
 _NUMBER = Struct(">I")
 _CHECKSUM = Struct(">I")  # CRC-32 of everything before it
